@@ -115,7 +115,7 @@ def _spark(stack: ExitStack, file: str) -> tuple[Any, str, Callable[[str], objec
 
 
 def _asked(sample: Sample, question: Any, _: int) -> object:
-    return sample.sums_of([question])
+    return sample.sums([question])
 
 
 def _by_hand(run: Callable[[str], object], sql: str, _: int) -> object:
@@ -141,7 +141,7 @@ def _compared(rows: int, stack: ExitStack) -> Iterator[Line]:
     turns, short = (5, 2) if rows <= 1_000_000 else (3, 1)
     asked = {name: expression(text, SCHEMA.kinds) for name, text in QUESTIONS.items()} | {"a mean": _mean()}
     for name, question in asked.items():
-        exact = {engine: sample.sums_of([question])[0] for engine, sample in samples.items()}
+        exact = {engine: sample.sums([question])[0] for engine, sample in samples.items()}
         taken: dict[str, float] = {}
         for engine, sample in samples.items():
             works: dict[str, Callable[[int], object]] = {"asked": partial(_asked, sample, question)}

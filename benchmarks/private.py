@@ -122,8 +122,8 @@ def by_everhold(
         PROMISE,
     )
     if read_first:
-        shares = [lambda rows, i=i: rows[f"a{i}"] for i in range(ATTRIBUTES)]
-        read_parts(session, shares, session.asked_by(None, None), kind="read", spend=None)
+        shares = [session.query(lambda rows, i=i: rows[f"a{i}"]) for i in range(ATTRIBUTES)]
+        read_parts(session, shares, asked_by=session.asked_by(None, None), numbers=iter(range(1, ATTRIBUTES + 1)))
     largest = population = width = 0.0
     for number, question in enumerate(questions):
         try:

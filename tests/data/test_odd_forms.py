@@ -23,7 +23,7 @@ TEXT = Schema((ColumnSchema("s", "text"),))
 
 
 def count(sample, text, schema):
-    return (sample.sums_of([expression(text, schema.kinds)])[0].first + 32_768 * sample.size) // 65_536
+    return (sample.sums([expression(text, schema.kinds)])[0].first + 32_768 * sample.size) // 65_536
 
 
 def test_hive_folders_do_not_replace_columns(tmp_path):

@@ -47,7 +47,7 @@ def sums(data, kind, engine="memory"):
     asked = [expression(text, schema.kinds) for text in QUESTIONS[kind]]
     if kind == "number":
         asked.append(bounded_mean(number("x", schema.kinds), 0.0, 100.0))
-    return np.array(Sample(data, schema=schema, engine=engine).sums_of(asked))
+    return np.array(Sample(data, schema=schema, engine=engine).sums(asked))
 
 
 def moved_one_row(before, after):

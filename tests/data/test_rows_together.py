@@ -90,7 +90,7 @@ def test_rows_of_a_unit_stay_together(tmp_path, form, engine):
     # CASE makes 1 of a patient whose rows all say yes, and less where rows got mixed up.
     from everhold.queries.expression import bounded_mean, number
 
-    sums = sample.sums_of([bounded_mean(number("CASE WHEN smoker THEN 1 ELSE 0 END", schema.kinds), 0.0, 1.0)])[0]
+    sums = sample.sums([bounded_mean(number("CASE WHEN smoker THEN 1 ELSE 0 END", schema.kinds), 0.0, 1.0)])[0]
     assert (sums.first + 32_768 * sample.size) // 65_536 == int(smokes.sum())
 
 

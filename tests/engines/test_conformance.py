@@ -218,16 +218,16 @@ def test_every_way_to_ask_gives_the_same_sums(tmp_path):
     whole = [round(one * 32_768) for one in values.tolist()]
     part = np.arange(3, 40_000, 3)
     for way in ways:
-        assert memory.sums(way, "mean") == summed(whole)
-        assert memory.sums(way, "mean", part) == summed(whole[i] for i in part)
+        assert memory.sums([way], "mean") == [summed(whole)]
+        assert memory.sums([way], "mean", part) == [summed(whole[i] for i in part)]
         if way is not ways[1]:  # a callable needs rows in memory
-            assert in_place.sums(way, "mean") == summed(whole)
+            assert in_place.sums([way], "mean") == [summed(whole)]
     assert text.on_sample(columns, 40_000, "mean") == summed(whole)
     yes = expression("x > 0.5", KNOWN)
     signs = [32_768 if one > 0.5 else -32_768 for one in columns["x"].tolist()]
     for way in (yes, as_query(lambda rows: rows["x"] > 0.5), Values(sample=columns["x"] > 0.5, reference=[True])):
-        assert memory.sums(way, "share") == summed(signs)
-        assert memory.sums(way, "share", part) == summed(signs[i] for i in part)
+        assert memory.sums([way], "share") == [summed(signs)]
+        assert memory.sums([way], "share", part) == [summed(signs[i] for i in part)]
     assert yes.on_sample(columns, 40_000, "share") == summed(signs)
 
 

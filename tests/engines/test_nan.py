@@ -47,10 +47,10 @@ def test_nan_is_missing(tmp_path, engine, kind, low, high, group, huge):
         "x + 1 IS NULL": np.isnan(x),
         "greatest(x, 5) >= 5": ~np.isnan(x),
     }
-    found = sample.sums_of([expression(text, SCHEMA.kinds) for text in tests])
+    found = sample.sums([expression(text, SCHEMA.kinds) for text in tests])
     counts = [(sums.first + 32_768 * ROWS) // 65_536 for sums in found]
     assert counts == [int(np.count_nonzero(rows)) for rows in tests.values()]
-    sums = sample.sums_of([bounded_mean(number("x", SCHEMA.kinds), 0.0, 60.0)])[0]
+    sums = sample.sums([bounded_mean(number("x", SCHEMA.kinds), 0.0, 60.0)])[0]
     steps = np.where(np.isnan(x), 0, np.rint(np.clip(np.nan_to_num(x) / 60.0, 0, 1) * 65_536))
     values = [int(one) - 32_768 for one in steps]
     assert sums == (sum(values), sum(value * value for value in values))

@@ -15,7 +15,7 @@ from everhold.ledger.store import Store
 from tests.faults.deeds import PRIVATE, Deed
 from tests.faults.lives import Mutant, Reporter, Seen, create, read_pipe
 
-POINTS: tuple[tuple[type, str], ...] = ((Store, "append"), (Sample, "sums"), (Sample, "sums_of"))
+POINTS: tuple[tuple[type, str], ...] = ((Store, "append"), (Sample, "sums"))
 """Calls before and after which a process is killed."""
 
 

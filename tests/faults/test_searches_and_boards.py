@@ -28,7 +28,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forking
 POINTS = (
     (Store, "append"),
     (Sample, "sums"),
-    (Sample, "sums_of"),
     (Sides, "private_value"),
     (Duels, "decide"),
     (entries, "write_atomic"),

@@ -350,7 +350,7 @@ def _plain_sums(question, rows) -> tuple[int, int]:
 
 def _sums(sample: Sample, asked) -> list:
     try:
-        return sample.sums_of(asked)
+        return sample.sums(asked)
     except Exception as error:  # a fault like any other
         return [f"{type(error).__name__}: {str(error)[:80]}"] * len(asked)
 

@@ -105,7 +105,7 @@ def test_a_replay_has_no_sample(monkeypatch):
         raise AssertionError("the private rows were read")
 
     monkeypatch.setattr("everhold.data.sample.Sample.sums", never)
-    monkeypatch.setattr("everhold.data.sample.Sample.sums_of", never)
+    monkeypatch.setattr("everhold.data.sample.Sample.sums", never)
     assert game.replay() == game.answers
 
 

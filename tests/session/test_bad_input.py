@@ -131,8 +131,8 @@ class TestSampleSideNeverTells:
                 raise ZeroDivisionError
             return 1.0 / rows["x"] > 0.4
 
-        sums = held.session.sample.sums(eh.queries.query.as_query(question), "share")
-        assert sums == ((2 * 100 - 200) * 2**15, 200 * 2**30)
+        sums = held.session.sample.sums([eh.queries.query.as_query(question)], "share")
+        assert sums == [((2 * 100 - 200) * 2**15, 200 * 2**30)]
 
 
 SETTINGS = {

@@ -201,7 +201,9 @@ def refusals(held):
         ),
         "a choice by statistics": lambda: held.best_of([eh.Mean("bmi"), eh.Mean("age")]),
         "a choice by a criterion": lambda: held.acts.choose(["a", "b"], lambda index: 1.0, [], by="AUC"),
-        "another act": lambda: held.session.perform(eh.ledger.rounds.ActStart("rank", (), {}), lambda: 0, eh.AskedBy()),
+        "another act": lambda: held.session.recorder.perform(
+            eh.ledger.rounds.ActStart("rank", (), {}), lambda: 0, eh.AskedBy()
+        ),
     }
 
 
@@ -212,8 +214,7 @@ def test_what_is_not_private_is_refused_before_a_row_is_read(path, monkeypatch):
     def never(*_, **__):
         raise AssertionError("a private row was read")
 
-    for name in ("sums", "sums_of"):
-        monkeypatch.setattr(Sample, name, never)
+    monkeypatch.setattr(Sample, "sums", never)
     for what, do in refusals(held).items():
         with pytest.raises(eh.PrivacyError):
             do()
@@ -227,7 +228,7 @@ def test_what_cannot_be_paid_for_is_refused_before_a_row_is_read(path, monkeypat
     account = held.privacy
     assert account.surprises_left == 0
     left = account.readings_left
-    monkeypatch.setattr(Sample, "sums_of", lambda *_: pytest.fail("a private row was read"))
+    monkeypatch.setattr(Sample, "sums", lambda *_: pytest.fail("a private row was read"))
     with pytest.raises(eh.PrivacyUsedUp, match="cannot pay for another question") as refused:
         held.ask("age > 40")
     assert refused.value.asked == 3.0
@@ -278,8 +279,8 @@ def test_neighbours_move_every_total_by_at_most_a_row():
     ]
     size = 60
     base = {name: list(values[:size].tolist()) for name, values in PRIVATE.items()}
-    before = Sample({k: np.array(v, dtype=object) for k, v in base.items()}, schema=SCHEMA).sums_of(questions)
-    typed = Sample({k: v[:size] for k, v in PRIVATE.items()}, schema=SCHEMA).sums_of(questions)
+    before = Sample({k: np.array(v, dtype=object) for k, v in base.items()}, schema=SCHEMA).sums(questions)
+    typed = Sample({k: v[:size] for k, v in PRIVATE.items()}, schema=SCHEMA).sums(questions)
     assert before == typed  # how a column is stored does not matter
     moved = 0
     for name in base:
@@ -291,7 +292,7 @@ def test_neighbours_move_every_total_by_at_most_a_row():
                     sample = Sample({key: form(values) for key, values in rows.items()}, schema=SCHEMA)
                 except eh.EverholdError:  # refused at creation, to the custodian alone
                     continue
-                after = sample.sums_of(questions)
+                after = sample.sums(questions)
                 for one, other in zip(before, after, strict=True):
                     assert abs(one.first - other.first) <= ROW, (name, value)
                     moved += one != other
@@ -305,10 +306,10 @@ def test_a_unit_moves_a_total_by_at_most_a_row_however_many_rows_it_has():
     question = expression("age > 40", SCHEMA.kinds, SCHEMA.words)
     who = np.repeat(np.arange(20), 30)
     rows = {name: values[:600] for name, values in PRIVATE.items()}
-    one = Sample({**rows, "person": who}, schema=SCHEMA, unit="person").sums_of([question])[0]
+    one = Sample({**rows, "person": who}, schema=SCHEMA, unit="person").sums([question])[0]
     for age in (0, 99):
         changed = {**rows, "age": np.where(who == 3, age, rows["age"])}
-        other = Sample({**changed, "person": who}, schema=SCHEMA, unit="person").sums_of([question])[0]
+        other = Sample({**changed, "person": who}, schema=SCHEMA, unit="person").sums([question])[0]
         assert abs(one.first - other.first) <= ROW
 
 
@@ -699,7 +700,7 @@ def test_a_killed_reading_is_charged_and_not_made_again(path, when):
     def read():
         held = eh.Holdout.open(path, data=PRIVATE)
         if when == "sums":
-            Sample.sums_of = lambda *_: kill()
+            Sample.sums = lambda *_: kill()
         else:
             real, seen = Store.append, []
             Store.append = lambda *given: kill() if seen else (seen.append(1), real(*given))
@@ -720,7 +721,6 @@ def test_an_error_of_the_engine_says_nothing_and_is_charged(path, monkeypatch):
         raise eh.DataError("row 17 holds 'HIV positive'")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Sample, "sums_of", fails)
         broken.setattr(Sample, "sums", fails)
         with pytest.raises(eh.LedgerError, match="could not be read") as error:
             held.ask("smoker")

@@ -195,7 +195,7 @@ def test_what_cannot_be_paid_for_is_refused_before_a_row_is_read(path, monkeypat
     held = made(path, privacy=eh.Privacy(epsilon=3.0, surprises=1))
     held.session.mechanism._source = Spy(quiet=False)
     assert held.is_better("a", "b")
-    monkeypatch.setattr(Sample, "sums_of", lambda *_: pytest.fail("a private row was read"))
+    monkeypatch.setattr(Sample, "sums", lambda *_: pytest.fail("a private row was read"))
     head, account = held.head, held.privacy
     assert not account.affords(account.terms.bit_cost)
     with pytest.raises(eh.PrivacyUsedUp, match="a bit, which may be a yes"):
@@ -205,7 +205,7 @@ def test_what_cannot_be_paid_for_is_refused_before_a_row_is_read(path, monkeypat
     while held.privacy.affords(2 * account.terms.release_cost):
         monkeypatch.undo()
         held.read(f"age > {20 + held.rounds / 10}")
-    monkeypatch.setattr(Sample, "sums_of", lambda *_: pytest.fail("a private row was read"))
+    monkeypatch.setattr(Sample, "sums", lambda *_: pytest.fail("a private row was read"))
     head = held.head
     for second in ("b", "age > 44"):
         with pytest.raises(eh.PrivacyUsedUp, match="a verdict, which reads 2 numbers"):
@@ -266,7 +266,7 @@ def fatal(owner, name, which, when):
 KILLS = {
     "before it is announced": (Store, "append", 1, "before", 0),
     "after it is announced": (Store, "append", 1, "after", 1),
-    "while rows are read": (Sample, "sums_of", 1, "before", 1),
+    "while rows are read": (Sample, "sums", 1, "before", 1),
     "before noise is drawn": ("noise", None, 1, "before", 1),
     "after noise is drawn": ("noise", None, 1, "after", 1),
     "before the record": (Store, "append", 2, "before", 1),
@@ -336,7 +336,7 @@ def test_an_error_while_rows_are_read_is_charged_and_says_nothing(path, monkeypa
 
     for number, do in enumerate((lambda one: one.is_better("a", "b"), lambda one: one.compare("a", "b"))):
         with monkeypatch.context() as broken:
-            broken.setattr(Sample, "sums_of", fails)
+            broken.setattr(Sample, "sums", fails)
             with pytest.raises(eh.LedgerError, match="could not be read") as error:
                 do(held)
         assert "HIV" not in str(error.value)

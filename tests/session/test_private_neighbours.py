@@ -99,7 +99,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_neighbours_in_every_form_move_every_sum_by_at_most_a_row(form, tmp_path):
     def sums(rows):
-        return [one.first for one in Sample(FORMS[form](rows, tmp_path), schema=SCHEMA).sums_of(QUESTIONS)]
+        return [one.first for one in Sample(FORMS[form](rows, tmp_path), schema=SCHEMA).sums(QUESTIONS)]
 
     before, moved = sums(ROWS), 0
     for name in ROWS:

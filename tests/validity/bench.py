@@ -30,7 +30,7 @@ from everhold.queries.answer import Answer
 from everhold.queries.grid import VALUE_ONE, Sums
 from everhold.queries.protocol import SketchValue
 from everhold.queries.round_act import ASK, RoundAct
-from everhold.session.acts import checked_spend
+from everhold.session.act_questions import checked_spend
 
 DRAWS = 4000.0
 HALF = Fraction(1, 2)

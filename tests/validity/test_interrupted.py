@@ -70,7 +70,7 @@ def killed(path: Path, act, *, when: str) -> None:
         try:
             held = eh.Holdout.open(path, data=PRIVATE)
             begun = []
-            append, sums, sums_of = Store.append, Sample.sums, Sample.sums_of
+            append, sums = Store.append, Sample.sums
 
             def appending(self, some):
                 if any(one.kind == "begun" for one in some):
@@ -88,7 +88,6 @@ def killed(path: Path, act, *, when: str) -> None:
 
             Store.append = appending
             Sample.sums = lambda self, *args: gone(self, *args, real=sums)
-            Sample.sums_of = lambda self, *args: gone(self, *args, real=sums_of)
             act(held)
         finally:
             os._exit(1)
@@ -171,7 +170,6 @@ def test_an_error_within_an_act_is_charged_and_loses_nothing(tmp_path, monkeypat
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(Sample, "sums_of", fails)
         patch.setattr(Sample, "sums", fails)
         with pytest.raises(error):
             act(held)
@@ -416,7 +414,6 @@ def test_after_the_last_act_nothing_private_is_read(tmp_path, monkeypatch, durab
             held = eh.Holdout.open(path, data=PRIVATE)
         with monkeypatch.context() as patch:
             patch.setattr(Sample, "sums", never)
-            patch.setattr(Sample, "sums_of", never)
             assert held.ask("k > 3").value == kept[0].value
             assert held.read("k > 3") == kept[0]
             for refused in CLOSED.values():
@@ -439,7 +436,7 @@ def test_the_last_act_always_closes(monkeypatch):
     held = eh.Holdout(units, prior=eh.Reference({**PUBLIC, "u": np.arange(220) // 2 + 1000}), unit="u", seed=4)
     before = held.budget
     with monkeypatch.context() as patch:
-        patch.setattr(Sample, "sums_of", never)
+        patch.setattr(Sample, "sums", never)
         with pytest.raises(eh.QuestionError):
             held.close([eh.Median("x", **RANGE)])
     assert held.budget == before

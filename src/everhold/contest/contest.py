@@ -51,7 +51,7 @@ from everhold.ledger.registry import Registry
 from everhold.ledger.rounds import ActStart
 from everhold.ledger.sealed_arrays import SealedArrays
 from everhold.queries.rng import fresh_seed
-from everhold.session.acts import checked_spend
+from everhold.session.act_questions import checked_spend
 from everhold.session.caps import Caps
 
 if TYPE_CHECKING:
@@ -507,7 +507,7 @@ class Contest:
             return Duels(plan, self.rules, predictions, shares, plan.price(holdout.budget)).decide(labels, self.path)
 
         begun = ActStart("rank", plan.asked, plan.options)
-        result = holdout.session.perform(begun, decide, holdout.session.asked_by(request_id, who))
+        result = holdout.session.recorder.perform(begun, decide, holdout.session.asked_by(request_id, who))
         self._count(holdout)
         return result
 

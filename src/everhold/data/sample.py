@@ -116,18 +116,21 @@ class Sample:
                 '"age > 40", or files with engine="memory".'
             )
 
-    def sums(self, query: Query, scale: Scale, rows_read: NDArray[np.intp] | None = None) -> Sums:
-        """Σ of a question's values over the draws and Σ of their squares, exact, on the [-1, 1] scale.
+    def sums(self, queries: Sequence[Query], scale: Scale = "mean", rows_read: NDArray[np.intp] | None = None) -> list[Sums]:
+        """Σ of each question's values over the draws and Σ of their squares, exact, on the [-1, 1] scale. Texts in one scan.
 
         Args:
-            query: the question.
-            scale: the scale of its answer.
+            queries: the questions.
+            scale: the scale of their answers; texts bring their own.
             rows_read: indices of the rows to sum over; None: all rows.
         """
         if rows_read is not None:
-            return self._sums_over(query, scale, rows_read)
-        if query.text:
-            return self.sums_of([query])[0]
+            return [self._sums_over(query, scale, rows_read) for query in queries]
+        texts = [query for query in queries if query.text]
+        scanned = iter(self._scan(texts) if texts else ())
+        return [next(scanned) if query.text else self._sums(query, scale) for query in queries]
+
+    def _sums(self, query: Query, scale: Scale) -> Sums:
         self.check(query)
         rows: Any = {} if self._table is None else self._table
         return query.on_sample(rows, self.size, scale)
@@ -148,22 +151,18 @@ class Sample:
             return MemoryEngine(rows).sums([query])[0].centred(len(rows_read))
         return query.on_sample(rows, len(rows_read), scale)
 
-    def sums_of(self, queries: Sequence[Query]) -> list[Sums]:
-        """The sums of many text questions, in one scan."""
-        questions = [cast(TextQuestion, without_values(query)) for query in queries]
+    def _scan(self, texts: Sequence[Query]) -> list[Sums]:
+        questions = [cast(TextQuestion, without_values(query)) for query in texts]
         with (
             progress_bar(f"Reading {self.size:,} {'rows' if self._unit is None else 'units'}")
             if self._is_long(len(questions))
             else NO_BAR
         ):
-            return self._scan(questions)
+            return [steps.centred(self.size) for steps in self._engine.sums(questions)]
 
     def _is_long(self, questions: int) -> bool:
         """Whether a scan may take seconds, by public counts."""
         return self.size * questions >= _LONG or isinstance(self._engine, RemoteEngine)
-
-    def _scan(self, questions: Sequence[TextQuestion]) -> list[Sums]:
-        return [steps.centred(self.size) for steps in self._engine.sums(questions)]
 
     def require_ready(self) -> None:
         """Raise DataError if the rows are in a database that does not answer now."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -262,7 +262,7 @@ class Gate:
         def require() -> None:
             holdout.session.require_under_cap(asked_by.who)
 
-        result = holdout.session.perform(begun, noted, asked_by, require)
+        result = holdout.session.recorder.perform(begun, noted, asked_by, require)
         if self._registry.newest_head(self.id) != holdout.head:  # a private gate's charges are noted as they become durable
             self._advance(announced, holdout.head)
         return result
@@ -651,7 +651,9 @@ def _require_same(entry: dict[str, Any], asked: tuple[str | None, str | None] | 
 
 
 def _private(holdout: Holdout) -> PrivateEverhold:
-    return cast(PrivateEverhold, holdout.session.mechanism)
+    if not isinstance(holdout.mechanism, PrivateEverhold):
+        raise LedgerError("the gate's rules promise privacy, and its study does not.")
+    return holdout.mechanism
 
 
 def _checked_by(by: float) -> float:

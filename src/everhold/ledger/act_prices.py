@@ -42,7 +42,7 @@ def is_private(begun: ActStart) -> bool:
 
 
 def act_result(
-    mechanism: ActingMechanism, begun: ActStart, outcome: Any, price: float, rounds: Sequence[Round]
+    mechanism: ActingMechanism[Any], begun: ActStart, outcome: Any, price: float, rounds: Sequence[Round]
 ) -> dict[str, Any]:
     """What an act returns, from what it disclosed and its price; for a certificate also from the round it is about."""
     if begun.kind == "best_of":
@@ -71,7 +71,7 @@ def act_result(
     return {"price": price}
 
 
-def narrowed_answer(mechanism: ActingMechanism, past: Round, nats: float) -> Answer | None:
+def narrowed_answer(mechanism: ActingMechanism[Any], past: Round, nats: float) -> Answer | None:
     """An earlier answer with its interval at another price; None where that would not be narrower."""
     low, high = past.answer.low, past.answer.high
     if past.counts is not None:

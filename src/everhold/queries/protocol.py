@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 from everhold.queries.round_act import ASK, READ, RoundAct
 
@@ -158,22 +158,15 @@ class Mechanism(Protocol[P]):
 
 
 @runtime_checkable
-class ActingMechanism(Protocol):
-    """What a mechanism offers beyond asks: readings, and a budget that other acts are paid from."""
+class ActingMechanism(Mechanism[P], Protocol[P]):
+    """A mechanism with acts beyond asks: readings, and a budget that other acts are paid from."""
 
     @property
     def budget(self) -> Budget:
         """What has been disclosed, and what of δ has been spent."""
 
-    @property
-    def closed(self) -> bool:
-        """Whether the last act was made."""
-
     def require_open(self) -> None:
         """Refuse once the last act was made."""
-
-    def propose(self, query: Query | SketchValue, act: RoundAct = ASK) -> Any:
-        """Evaluate the question on the public side, for any act."""
 
     def pay(self, budget: Budget) -> None:
         """Take over the budget after an act that is not made of rounds."""

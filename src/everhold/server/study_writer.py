@@ -34,7 +34,7 @@ from everhold.queries.round_act import RoundAct
 from everhold.server.examples import examples
 from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
 from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
-from everhold.session.acts import checked_spend
+from everhold.session.act_questions import checked_spend
 from everhold.session.caps import Caps
 from everhold.session.holdout import Holdout
 from everhold.session.settings import Settings

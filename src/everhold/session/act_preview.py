@@ -11,7 +11,8 @@ from everhold.acts import BestOf, Certify, Close, CompareTwo, IsBetter, Read, Re
 from everhold.queries.disclosed import width_factor
 from everhold.queries.round_act import RoundAct
 from everhold.results import PlainResult
-from everhold.session.acts import candidate_weights, checked_spend
+from everhold.session.act_questions import checked_spend
+from everhold.session.acts import candidate_weights
 
 if TYPE_CHECKING:
     from everhold.acts import AnyAct

@@ -2,98 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import partial
+from itertools import count
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from everhold.acts import ACTS, AnyAct, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
-from everhold.bounds.binomial import mcnemar_refutes
 from everhold.errors import DataError, EverholdError, QuestionError, SettingError, require_number
 from everhold.ledger.act_prices import narrowed_answer
-from everhold.ledger.codec import question_to_dict
 from everhold.ledger.rounds import ActStart
-from everhold.mechanism.everhold import Everhold
-from everhold.mechanism.measures.measure import count_of
 from everhold.progress import SHOWN_FROM, progress_bar
 from everhold.queries.answer import Answer
-from everhold.queries.disclosed import Choice, Decision, Verdict
-from everhold.queries.expression import BoundedMean, Expression, conjunction, question_of
-from everhold.queries.expression.question import without_values
+from everhold.queries.disclosed import Choice, Decision
+from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.grid import VALUE_ONE
-from everhold.queries.protocol import QUIET
-from everhold.queries.query import RowFunction, Values
 from everhold.queries.round_act import RoundAct
-from everhold.session.readings import ReadingKind, read_parts
-from everhold.statistics import checked_statistic, is_statistic, require_no_expect
+from everhold.session.act_questions import checked_spend, described
+from everhold.session.comparison import Comparison
+from everhold.session.readings import read_parts
+from everhold.statistics import is_statistic, require_no_expect
 from everhold.statistics.finding import Finding
-from everhold.statistics.means import Compare
-from everhold.statistics.parameters import arguments
 from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
     from everhold.mechanism.everhold import EverholdProposal
-    from everhold.queries.expression.tree import Node
-    from everhold.queries.query import Query, Rows
     from everhold.queries.request import AskedBy
-    from everhold.session.session import Session
-    from everhold.statistics.declared import DeclaredColumns
-    from everhold.statistics.statistic import QuestionBatch, Statistic
+    from everhold.statistics.statistic import QuestionBatch
 
-__all__ = ["Acts", "candidate_weights", "checked_by", "checked_spend", "described", "verdict_of"]
+__all__ = ["Acts", "candidate_weights", "checked_by"]
 
 
-def checked_spend(spend: object) -> Fraction | None:
-    """Which part of what is left of δ a claim spends: between 0 and 1, or None."""
-    if spend is None:
-        return None
-    if isinstance(spend, bool) or not isinstance(spend, int | float | Fraction) or not 0 < spend <= 1:
-        raise SettingError(f"spend is {spend!r}. Expected a number above 0 and up to 1, or None.")
-    return Fraction(spend).limit_denominator(2**20) or Fraction(1, 2**20)
-
-
-def _steps(question: Any, declared: DeclaredColumns) -> Generator[QuestionBatch, Sequence[Answer], Any]:
-    if is_statistic(question):
-        return cast("Statistic[Any]", question).steps(declared)
-    return _alone(question)
-
-
-def _alone(query: Any) -> Generator[QuestionBatch, Sequence[Answer], Answer]:
-    answers = yield [query]
-    return answers[0]
-
-
-class Acts:
-    """The acts of one session.
-
-    Args:
-        session: private rows, mechanism and record.
-        declared: the columns, and the public side of statistics.
-    """
-
-    def __init__(self, session: Session[EverholdProposal], declared: DeclaredColumns) -> None:
-        self._session = session
-        self._declared = declared
-
-    @property
-    def _mechanism(self) -> Everhold:
-        self._session.recorder.acting_mechanism()
-        return cast(Everhold, self._session.mechanism)
-
-    def checked(self, asked: Iterable[object]) -> list[Any]:
-        """Questions and statistics, checked. Nothing is read."""
-        if isinstance(asked, str) or callable(asked) or not isinstance(asked, Iterable):
-            raise QuestionError("this act takes a list of questions or statistics.")
-        return [
-            checked_statistic(cast("Statistic[Any]", question)) if is_statistic(question) else self._session.query(question)
-            for question in asked
-        ]
-
-    def _together(self, questions: Sequence[Any], answer: Callable[[QuestionBatch], Sequence[Answer]]) -> list[Any]:
-        """Results of questions and statistics whose parts are answered together, batch by batch."""
-        return run_together([_steps(question, self._declared) for question in questions], answer)
+class Acts(Comparison):
+    """The acts of one session: its comparisons, and all others."""
 
     def do(self, act: AnyAct, asked_by: AskedBy) -> Any:
         """Do an act: `Holdout` and a server come here with the same value."""
@@ -126,7 +70,8 @@ class Acts:
     ) -> list[Any]:
         """The private rows' own values, at one price; statistics of several steps at one price a step."""
         spend, questions = checked_spend(spend), self.checked(asked)
-        results = self._read(questions, "read", spend, asked_by, expects)
+        read = partial(read_parts, self._session, asked_by=asked_by, numbers=count(1), spend=spend, expects=expects)
+        results = run_together(self._steps(questions), read)
         self._record_findings(questions, results, asked_by)
         return results
 
@@ -135,30 +80,13 @@ class Acts:
         questions = self.checked(asked)
         if not self._mechanism.closed:
             self.require_one_batch(questions)
-        results = self._read(questions, "close", Fraction(1), asked_by, None)
+        read = partial(read_parts, self._session, asked_by=asked_by, numbers=count(1), kind="close", spend=Fraction(1))
+        results = run_together(self._steps(questions), read)
         if not self._mechanism.closed:
             begun = ActStart("close", (), {"spend": "1"})
-            self._session.perform(begun, lambda: None, asked_by)
+            self._session.recorder.perform(begun, lambda: None, asked_by)
         self._record_findings(questions, results, asked_by)
         return results
-
-    def _read(
-        self,
-        questions: Sequence[Any],
-        kind: ReadingKind,
-        spend: Fraction | None,
-        asked_by: AskedBy,
-        expects: Sequence[float | None] | None,
-    ) -> list[Any]:
-        count = 0
-
-        def parts(batch: QuestionBatch) -> list[Answer]:
-            nonlocal count
-            count += len(batch)
-            first = count - len(batch) + 1
-            return read_parts(self._session, batch, asked_by, kind=kind, spend=spend, expects=expects, first=first)
-
-        return self._together(questions, parts)
 
     def _record_findings(self, questions: Sequence[Any], results: Sequence[Any], asked_by: AskedBy) -> None:
         for question, result in zip(questions, results, strict=True):
@@ -180,7 +108,7 @@ class Acts:
             values = self._private_values(questions)
             return max(range(len(values)), key=lambda index: (values[index], -index))
 
-        return Choice.from_dict(self._session.perform(begun, decide, asked_by))
+        return Choice.from_dict(self._session.recorder.perform(begun, decide, asked_by))
 
     def choose(
         self,
@@ -214,7 +142,7 @@ class Acts:
             return len(names) - 1 if stays else best
 
         by_whom = asked_by or self._session.asked_by(None, None)
-        return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, by_whom))
+        return Choice.from_dict(self._session.recorder.perform(ActStart("best_of", asked, options), decide, by_whom))
 
     def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""
@@ -227,7 +155,7 @@ class Acts:
             first_value, second_value = self._private_values(questions)
             return first_value - second_value > by if first_value > -np.inf and second_value > -np.inf else False
 
-        return Decision.from_dict(self._session.perform(begun, decide, asked_by))
+        return Decision.from_dict(self._session.recorder.perform(begun, decide, asked_by))
 
     def _check(self, questions: Sequence[Any], request_id: str | None) -> None:
         """Find what is wrong with questions on the public side, before anything is recorded."""
@@ -240,34 +168,9 @@ class Acts:
         unsure = [
             question for question in questions if not isinstance(question, Expression | BoundedMean)
         ]  # texts were checked
-        for result in self._together(unsure, tried):
+        for result in run_together(self._steps(unsure), tried):
             if not isinstance(result, Answer | Finding):
                 raise QuestionError("a table has many values. Expected questions with one value each.")
-
-    def require_one_batch(self, questions: Sequence[Any]) -> None:
-        """Refuse what cannot be read at once, in the last act and in a verdict."""
-        if self._mechanism.closed:  # what was read then is returned again; anything else is refused
-            return
-        batches = 0
-
-        def tried(batch: QuestionBatch) -> list[Answer]:
-            nonlocal batches
-            batches += 1
-            return [self._as_foreseen(query) for query in batch]
-
-        self._together(questions, tried)
-        if batches > 1:
-            raise QuestionError(
-                "this act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "
-                "with public rows that are drawn anew). Read that one by itself. Nothing was charged."
-            )
-
-    def _as_foreseen(self, query: Any) -> Answer:
-        """What the public side says; in a turn of its own, because somebody else's readings may be under way."""
-        mechanism = self._mechanism
-        with self._session.recorder.turn():
-            answer = mechanism.answer(mechanism.propose(query), QUIET)
-        return answer.as_asked(query)
 
     def _private_values(self, questions: Sequence[Any]) -> list[float]:
         """Values on the private rows; a question without a value there counts as smaller than all others."""
@@ -279,7 +182,7 @@ class Acts:
             return [self._exact(proposal, sums) for proposal, sums in zip(proposals, self._sums(proposals), strict=True)]
 
         try:
-            results = self._together(questions, exact)
+            results = run_together(self._steps(questions), exact)
         except DataError:  # the rows cannot be read at all: this says nothing about them
             raise
         except (ArithmeticError, EverholdError, ValueError):  # an error may depend on private rows, so it is not raised
@@ -307,159 +210,13 @@ class Acts:
         answer = Answer(value, low, value if position is not None else 1.0, False, 0, 0.0, scale)
         return answer.as_asked(proposal.query)
 
-    def _sums(self, proposals: Sequence[EverholdProposal]) -> list[Any]:
-        scanned = self._session.recorder.sums_needed(proposals)
-        return [
-            self._session.scanner.sums(self._mechanism.needs(proposal), proposal.forecast.scale, None, scanned)
-            for proposal in proposals
-        ]
-
-    # verdicts ------------------------------------------------------------------------------------------------------
-
-    def compare(
-        self,
-        first: object,
-        second: object,
-        optional: Mapping[str, Any],
-        spend: object,
-        asked_by: AskedBy,
-    ) -> Verdict:
-        """Which of two is larger in the population, certified; or that the private rows do not show it.
-
-        `optional`: low, high and given, for two texts.
-        """
-        spend = checked_spend(spend)
-        texts = isinstance(first, str) and isinstance(second, str)
-        if not texts and any(value is not None for value in optional.values()):
-            raise QuestionError("low, high and given are for two questions given as text. Leave them out.")
-        given = self._declared.yes_no(optional["given"]).tree if optional.get("given") is not None else None
-        yes_no = texts and all(self._declared.is_yes_no(cast(str, text)) for text in (first, second))
-        if texts and not (yes_no and self._session.sample.unit is None):
-            questions: list[Any] = [checked_statistic(Compare(cast(str, first), cast(str, second), **optional))]
-        else:
-            if yes_no and (optional.get("low") is not None or optional.get("high") is not None):
-                raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
-            questions = self.checked([first, second])
-        parts = 2
-        if (pair := self._pair(questions, given)) is None:
-            earlier = self._session.journal.requested_act(asked_by.request_id)
-            if earlier is None:
-                self.require_one_batch(questions)
-            parts = self._count(questions) if earlier is None else earlier.begun.options.get("parts", 0)
-        options, decide = self._compared(pair, questions, spend, parts)
-        options["spend"] = None if spend is None else str(spend)
-        options["given"] = optional.get("given")
-        begun = ActStart("compare", described(questions), options)
-        require = self._require_compared(begun, asked_by)
-        return Verdict.from_dict(self._session.perform(begun, decide, asked_by, require))
-
-    def _compared(
-        self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], spend: Fraction | None, parts: int
-    ) -> tuple[dict[str, Any], Callable[[], str]]:
-        """The method of comparison as options for the record, and the function that decides."""
-        if pair is not None:
-            return {"method": "mcnemar", "parts": 2, "sides": 1}, self._mcnemar(pair, spend)
-        decide = self._by_intervals(questions, RoundAct("close", parts=parts, spend=spend))
-        return {"method": "intervals", "parts": parts, "sides": 2}, decide
-
-    def _require_compared(self, begun: ActStart, asked_by: AskedBy) -> Callable[[], None]:
-        """A check of the budget before a verdict. A plain study can always pay; a private one may refuse."""
-        return lambda: None
-
-    def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
-        """Whether a difference in [-1, 1], row by row, is above or below 0 in the population, certified."""
-        begun = ActStart(
-            "compare",
-            described([difference]),
-            {"method": "intervals", "parts": 1, "sides": 2, "spend": None, "given": None},
-        )
-        decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
-        return Verdict.from_dict(self._session.perform(begun, decide, self._session.asked_by(request_id, None)))
-
-    def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
-        """Two yes/no questions about the same rows, and their conjunction; None where rows do not answer yes or no."""
-        if self._session.sample.unit is not None or any(is_statistic(question) for question in questions):
-            return None
-        a, b = (without_values(question) for question in questions)
-        if isinstance(a, Expression) and isinstance(b, Expression):
-            group = () if given is None else (given,)
-            conditions = ((a.tree,), (b.tree,), (a.tree, b.tree))
-            first, second, third = (question_of(conjunction(*trees, *group)) for trees in conditions)
-            return first, second, third
-        if any(self._as_foreseen(query).scale != "share" for query in (a, b)):
-            return None
-        if isinstance(a, Values) and isinstance(b, Values):
-            for values in (a, b):  # what is wrong with given values is reported, and they are as long as the rows
-                self._session.sample.sums(values, "share")
-            both = Values(
-                sample=np.asarray(a.sample) & np.asarray(b.sample),
-                reference=np.asarray(a.reference) & np.asarray(b.reference),
-            )
-            return a, b, both
-        if isinstance(a, RowFunction) and isinstance(b, RowFunction):
-            f, g = a.function, b.function
-
-            def both_true(rows: Rows) -> Any:
-                return np.asarray(f(rows)) & np.asarray(g(rows))
-
-            return a, b, RowFunction(both_true)
-        return None
-
-    def _mcnemar(self, pair: tuple[Query, Query, Query], spend: Fraction | None) -> Callable[[], str]:
-        session, n = self._session, self._session.size
-        known_rows = self._mechanism.known_rows
-
-        def decide() -> str:
-            nats = self._mechanism.budget.claim_price(spend, parts=2, sides=1)
-            a, b, both = (count_of(sums, n) for sums in session.scanner.sums(pair, "share"))
-            if mcnemar_refutes(max(a - both - known_rows, 0), b - both, nats):
-                return "first"
-            return "second" if mcnemar_refutes(max(b - both - known_rows, 0), a - both, nats) else "neither"
-
-        return decide
-
-    def _count(self, questions: Sequence[Any]) -> int:
-        count = 0
-
-        def tried(batch: QuestionBatch) -> list[Answer]:
-            nonlocal count
-            count += len(batch)
-            return [self._as_foreseen(query) for query in batch]
-
-        for result in self._together(questions, tried):
-            if not isinstance(result, Answer | Finding):
-                raise QuestionError("a table has many values. Expected two questions with one value each.")
-        return count
-
-    def _by_intervals(self, questions: Sequence[Any], act: RoundAct) -> Callable[[], str]:
-        """A verdict where the private intervals of both, at the price of the claim, do not overlap."""
-
-        def decide() -> str:
-            def private(batch: QuestionBatch) -> list[Answer]:
-                proposals = [self._mechanism.propose(query, act) for query in batch]
-                answers = []
-                for proposal, sums in zip(proposals, self._sums(proposals), strict=True):
-                    answer = self._mechanism.answer(proposal, self._mechanism.decide(proposal, sums))
-                    answers.append(answer.as_asked(proposal.query))
-                return answers
-
-            try:
-                results = self._together(questions, private)
-            except DataError:
-                raise
-            except (ArithmeticError, EverholdError, ValueError):
-                return "neither"
-            return verdict_of(results)
-
-        return decide
-
     # certificates --------------------------------------------------------------------------------------------------
 
     def certify(self, number: int, spend: object, asked_by: AskedBy) -> Answer:
         """An earlier answer with an interval at the price of a claim now."""
         spend = checked_spend(spend)
         begun = ActStart("certify", ({"kind": "round", "round": number},), {"spend": None if spend is None else str(spend)})
-        done = self._session.perform(
+        done = self._session.recorder.perform(
             begun,
             lambda: None,
             asked_by,
@@ -487,15 +244,6 @@ def checked_by(by: object) -> None:
         raise SettingError(f"by is {by!r}. Expected a finite number.")
 
 
-def verdict_of(results: Sequence[Any]) -> str:
-    """What the interval of a difference says, or the intervals of two."""
-    if len(results) == 1:
-        low, high = results[0].low, results[0].high
-    else:
-        low, high = results[0].low - results[1].high, results[0].high - results[1].low
-    return "first" if low > 0.0 else "second" if high < 0.0 else "neither"
-
-
 def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fraction]:
     """Public forecasts of which is best, on a grid and with a sum of at most 1; equal weights when left out."""
     if given is None:
@@ -515,14 +263,3 @@ def _no_error(criterion: Callable[[int], float], index: int) -> float:
     except Exception:
         return float("-inf")
     return float("-inf") if isnan(value) else value
-
-
-def described(questions: Sequence[Any]) -> tuple[dict[str, Any], ...]:
-    """Questions and statistics as plain data, for the record."""
-    entries: list[Mapping[str, Any]] = []
-    for question in questions:
-        if is_statistic(question):
-            entries.append({"kind": "statistic", "name": question.name, "arguments": arguments(question)})
-        else:
-            entries.append(question_to_dict(without_values(question)))
-    return tuple(dict(entry) for entry in entries)

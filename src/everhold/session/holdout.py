@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
-from everhold.acts import AnyAct, BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
+from everhold.acts import BestOf, Certify, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.bounds.privacy import Privacy, PrivacyAccount
 from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.data.sample import EngineName, Sample
@@ -21,7 +21,6 @@ from everhold.ledger.audit import Audit
 from everhold.ledger.log import Log
 from everhold.ledger.logged_act import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
-from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.rules import Rule
 from everhold.mechanism.tolerance import TolerancePolicy
 from everhold.plots import Point, session_figure
@@ -32,9 +31,8 @@ from everhold.queries.disclosed import Choice, Decision, Verdict, width_text
 from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
 from everhold.results import html_table
-from everhold.session.acts import Acts
 from everhold.session.outlook import outlook, small_reference
-from everhold.session.private_acts import PrivateActs
+from everhold.session.private_acts import acts_of
 from everhold.session.public import PublicSide, declared_columns
 from everhold.session.registered import register_rows, require_unused_rows, warn_of_studies
 from everhold.session.session import Session
@@ -104,6 +102,8 @@ class Holdout:
         prior: as it was given.
         public: the public side, made ready.
         session: the session behind it.
+        mechanism: of the session.
+        acts: beyond asking, over this session.
 
     >>> import numpy as np, everhold as eh
     >>> rng = np.random.default_rng(0)
@@ -152,10 +152,12 @@ class Holdout:
         """Answer from this session, which is ready."""
         self._setup = setup
         self.session = setup.session
+        self.mechanism = setup.mechanism
         self.schema: Schema = setup.public.schema
         self.settings: Settings = setup.settings
         self.prior: Prior = setup.prior
         self.public: PublicSide = setup.public
+        self.acts = acts_of(self.session, self.mechanism, self.declared())
 
     @classmethod
     def create(
@@ -284,16 +286,16 @@ class Holdout:
     @property
     def budget(self) -> Budget:
         """What has been disclosed so far, and what of the failure probability has been spent."""
-        return self.session.recorder.acting_mechanism().budget
+        return self.mechanism.budget
 
     @property
     def closed(self) -> bool:
         """Whether the last act is done, so that nothing can be asked."""
-        return self.session.recorder.acting_mechanism().closed
+        return self.mechanism.closed
 
     def require_open(self) -> None:
         """Raise `HoldoutClosed` after the last act."""
-        self.session.recorder.acting_mechanism().require_open()
+        self.mechanism.require_open()
 
     @property
     def privacy(self) -> PrivacyAccount | None:
@@ -450,7 +452,7 @@ class Holdout:
 
     def declared(self, most_cells: int = 10_000) -> DeclaredColumns:
         """The declared columns, and what statistics may know of the public side."""
-        return declared_columns(cast(Everhold, self.session.mechanism), self.schema, most_cells)
+        return declared_columns(self.mechanism, self.schema, most_cells)
 
     def record_finding(self, wanted: Statistic[Any], found: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
@@ -524,7 +526,7 @@ class Holdout:
             expect: what you foresee, as for `ask`. A good guess makes the reading cheaper for later ones.
             request_id, who: as for `ask`.
         """
-        return self._do(Read(cast(Any, question), spend=spend, expect=expect), request_id, who)
+        return self.acts.do(Read(cast(Any, question), spend=spend, expect=expect), self.session.asked_by(request_id, who))
 
     def read_many(
         self,
@@ -538,7 +540,9 @@ class Holdout:
 
         All are fixed before the first is read, so that they cost each other no more than questions fixed in advance.
         """
-        results: list[Any] = self._do(ReadMany(cast(Any, questions), spend=spend), request_id, who)
+        results: list[Any] = self.acts.do(
+            ReadMany(cast(Any, questions), spend=spend), self.session.asked_by(request_id, who)
+        )
         return results
 
     def close(self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None) -> list[Any]:
@@ -547,7 +551,7 @@ class Holdout:
         All of the failure probability that is left is spent on these. Afterwards the study can be read, audited and cited,
         and nothing can be asked. To let another process go on with a study, use `release`.
         """
-        results: list[Any] = self._do(Close(cast(Any, questions)), request_id, who)
+        results: list[Any] = self.acts.do(Close(cast(Any, questions)), self.session.asked_by(request_id, who))
         return results
 
     def best_of(
@@ -568,7 +572,7 @@ class Holdout:
             weights: how probable it is, by what is publicly known, that each is best. A likely winner costs less.
             request_id, who: as for `ask`.
         """
-        choice: Choice = self._do(BestOf(cast(Any, questions), weights=weights), request_id, who)
+        choice: Choice = self.acts.do(BestOf(cast(Any, questions), weights=weights), self.session.asked_by(request_id, who))
         return choice
 
     def is_better(
@@ -584,7 +588,9 @@ class Holdout:
 
         It says nothing certain about the population; `compare` does.
         """
-        decision: Decision = self._do(IsBetter(cast(Any, first), cast(Any, second), by=by), request_id, who)
+        decision: Decision = self.acts.do(
+            IsBetter(cast(Any, first), cast(Any, second), by=by), self.session.asked_by(request_id, who)
+        )
         return decision
 
     def compare(
@@ -612,7 +618,7 @@ class Holdout:
             spend, request_id, who: as for `read`.
         """
         act = CompareTwo(cast(Any, first), cast(Any, second), low=low, high=high, given=given, spend=spend)
-        verdict: Verdict = self._do(act, request_id, who)
+        verdict: Verdict = self.acts.do(act, self.session.asked_by(request_id, who))
         return verdict
 
     def certify(
@@ -623,17 +629,8 @@ class Holdout:
         It discloses nothing new: the interval follows from what the earlier answer disclosed.
         """
         number = answer if isinstance(answer, int) else answer.round
-        certified: Answer = self._do(Certify(number, spend=spend), request_id, who)
+        certified: Answer = self.acts.do(Certify(number, spend=spend), self.session.asked_by(request_id, who))
         return certified
-
-    def _do(self, act: AnyAct, request_id: str | None, who: str | None) -> Any:
-        return self.acts.do(act, self.session.asked_by(request_id, who))
-
-    @property
-    def acts(self) -> Acts:
-        """The acts beyond asking, over this session."""
-        kind = Acts if self.settings.privacy is None else PrivateActs
-        return kind(self.session, self.declared())
 
     share = shortcut(Share)
     mean = shortcut(Mean)

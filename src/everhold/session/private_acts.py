@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -19,27 +19,40 @@ from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.query import RowValues, Values
 from everhold.queries.round_act import RoundAct
-from everhold.session.acts import Acts, candidate_weights, checked_by, described, verdict_of
+from everhold.session.act_questions import described
+from everhold.session.acts import Acts, candidate_weights, checked_by
+from everhold.session.comparison import verdict_of
 from everhold.statistics.rehearsal import as_answer
+from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from everhold.mechanism.everhold import Everhold, EverholdProposal
     from everhold.queries.answer import Answer
     from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query
     from everhold.queries.request import AskedBy
+    from everhold.session.session import Session
+    from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch
 
-__all__ = ["PrivateActs"]
+__all__ = ["PrivateActs", "acts_of"]
+
+
+def acts_of(session: Session[EverholdProposal], mechanism: Everhold, declared: DeclaredColumns) -> Acts:
+    """The acts beyond asking of a session, private or not."""
+    if isinstance(mechanism, PrivateEverhold):
+        return PrivateActs(session, mechanism, declared)
+    return Acts(session, mechanism, declared)
 
 
 class PrivateActs(Acts):
     """The acts of one private session. Nothing here reads a row before the privacy budget has paid for it."""
 
-    @property
-    def _private(self) -> PrivateEverhold:
-        return cast(PrivateEverhold, self._mechanism)
+    def __init__(self, session: Session[EverholdProposal], mechanism: PrivateEverhold, declared: DeclaredColumns) -> None:
+        super().__init__(session, mechanism, declared)
+        self._private = mechanism
 
     def close(self, asked: Iterable[object], asked_by: AskedBy) -> NoReturn:
         """Refused: the last act would read rows exactly."""
@@ -59,7 +72,7 @@ class PrivateActs(Acts):
 
         begun = ActStart("is_better", described(questions), {"by": float(by)})
         require = self._affordable(asked_by, mechanism.account.terms.bit_cost, "a bit, which may be a yes")
-        return Decision.from_dict(self._session.perform(begun, decide, asked_by, require))
+        return Decision.from_dict(self._session.recorder.perform(begun, decide, asked_by, require))
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
         """Whether a difference in [-1, 1] is above or below 0, certified. Only a test set's values are row by row."""
@@ -69,7 +82,9 @@ class PrivateActs(Acts):
         options = {"method": "noisy intervals", "parts": 1, "sides": 2, "spend": None, "given": None}
         begun = ActStart("compare", described([difference]), options)
         decide = self._by_intervals([self._session.query(difference)], RoundAct("read"))
-        return Verdict.from_dict(self._session.perform(begun, decide, asked_by, self._require_compared(begun, asked_by)))
+        return Verdict.from_dict(
+            self._session.recorder.perform(begun, decide, asked_by, self._require_compared(begun, asked_by))
+        )
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """As in any study, but nothing is read to check given values: a test set has made them."""
@@ -122,7 +137,7 @@ class PrivateActs(Acts):
                 return answers
 
             try:
-                return verdict_of(self._together(questions, private))
+                return verdict_of(run_together(self._steps(questions), private))
             except DataError:
                 raise
             except (ArithmeticError, EverholdError, ValueError):
@@ -189,7 +204,9 @@ class PrivateActs(Acts):
             return mechanism.noise.choose(totals, weights)
 
         require = self._affordable(asked_by, mechanism.account.terms.release_cost, "a choice")
-        return Choice.from_dict(self._session.perform(ActStart("best_of", asked, options), decide, asked_by, require))
+        return Choice.from_dict(
+            self._session.recorder.perform(ActStart("best_of", asked, options), decide, asked_by, require)
+        )
 
     def best_of(self, asked: Iterable[object], weights: Sequence[float] | None, asked_by: AskedBy) -> Choice:
         """Which of these is about the largest, by the exponential mechanism: within σ·ln(candidates/β) rows of the largest
@@ -208,7 +225,7 @@ class PrivateActs(Acts):
 
         begun = ActStart("best_of", described(questions), options)
         require = self._affordable(asked_by, mechanism.account.terms.release_cost, "a choice")
-        choice = self._session.perform(begun, decide, asked_by, require)
+        choice = self._session.recorder.perform(begun, decide, asked_by, require)
         return Choice.from_dict(choice)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
@@ -31,22 +31,21 @@ ReadingKind = Literal["read", "close"]
 
 def read_parts(
     session: Session[P],
-    questions: Sequence[object],
-    asked_by: AskedBy,
+    queries: Sequence[Query],
     *,
+    asked_by: AskedBy,
+    numbers: Iterator[int],
     kind: ReadingKind = "read",
     spend: Fraction | None = None,
     expects: Sequence[float | None] | None = None,
-    first: int = 1,
 ) -> list[Answer]:
     """Read several questions at one price: all are fixed before the first is read. `Holdout.read_many` says more.
 
-    They may be a part of a larger request, as in `Session.ask_parts`: their request ids count from `first`.
+    They are checked (`Session.query`). They may be a part of a larger request: their request ids have the next `numbers`.
     A question that was read before is answered from the record, and one that occurs twice is read once.
     """
-    queries = [session.query(question) for question in questions]
     guesses = [None] * len(queries) if expects is None else [require_expect(expect) for expect in expects]
-    parts_asked_by = [asked_by.part(number) for number in range(first, first + len(queries))]
+    parts_asked_by = [asked_by.part(next(numbers)) for _ in queries]
     ids = [part.request_id for part in parts_asked_by]
     with session.recorder.turn():
         journal = session.recorder.journal
@@ -111,7 +110,7 @@ def _read(
     proposals = [session.mechanism.propose(reading.query, replace(reading.act, part=1)) for reading in readings]
     for reading, proposal in zip(readings, proposals, strict=True):
         if not reading.query.text and not reading.query.repeatable:  # what is wrong with given values is reported
-            session.sample.sums(reading.query, proposal.forecast.scale)
+            session.sample.sums([reading.query], proposal.forecast.scale)
     options = {
         "spend": None if spend is None else str(spend),
         "expect": [reading.act.expect for reading in readings],

@@ -94,6 +94,7 @@ class Recorder(Generic[P]):
 
     def __init__(self, mechanism: Mechanism[P], journal: Journal, scanner: Scanner, kinds: Mapping[str, Kind]) -> None:
         self.mechanism, self.journal = mechanism, journal
+        self._acting = mechanism if isinstance(mechanism, ActingMechanism) else None
         self._scanner, self._kinds = scanner, kinds
         self._lock = RLock()
         self._process = os.getpid()
@@ -138,7 +139,8 @@ class Recorder(Generic[P]):
             try:
                 self._asking = ref(turn)
                 self._end_interrupted()
-                self.journal.flush()
+                if self.journal.waiting:
+                    self.journal.flush()
                 yield
             except BaseException as error:
                 # In memory what was interrupted is ended before the next. In a file nobody knows how far it got.
@@ -242,28 +244,31 @@ class Recorder(Generic[P]):
         with progress_bar("Reading", len(readings), least=SHOWN_FROM) as bar:
             with self._under_way(begun, asked_by):
                 scanned = self.shield.read(lambda: self.sums_needed(proposals))
-            self._read_the_rest(scanned, bar)
+            self._read_the_rest(scanned, proposals[0], bar)
 
-    def _read_the_rest(self, scanned: SumsByName, bar: Progress = NO_BAR) -> None:
-        """Read the parts of a batch that are left, and make all of them durable together."""
+    def _read_the_rest(self, scanned: SumsByName, first: P | None = None, bar: Progress = NO_BAR) -> None:
+        """Read the parts of a batch that are left, and make all of them durable together. `first`: the first's proposal."""
         while self._readings:
             part = self._readings[0]
-            self.decide(part.query, self.mechanism.propose(part.query, part.act), part.asked_by, part.act, scanned)
+            proposal, first = self.mechanism.propose(part.query, part.act) if first is None else first, None
+            self.decide(part.query, proposal, part.asked_by, part.act, scanned)
             self._readings = self._readings[1:]
             bar.advance()
         self.journal.flush()
 
     def sums_needed(self, proposals: Sequence[P]) -> SumsByName:
         """The private sums of all text questions that several proposals need, in one scan."""
-        return self._scanner.sums_of_texts([need for proposal in proposals for need in self.mechanism.needs(proposal)])
+        needs = (need for proposal in proposals for need in self.mechanism.needs(proposal))
+        texts = {need.name: need for need in needs if need.text}
+        return dict(zip(texts, self._scanner.sums(list(texts.values()), "mean"), strict=True)) if texts else {}
 
     # other acts ----------------------------------------------------------------------------------------------------------
 
-    def acting_mechanism(self) -> ActingMechanism:
+    def acting_mechanism(self) -> ActingMechanism[P]:
         """The mechanism, for acts beyond asks."""
-        if not isinstance(self.mechanism, ActingMechanism):
+        if self._acting is None:
             raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
-        return self.mechanism
+        return self._acting
 
     def perform(
         self,
@@ -378,7 +383,7 @@ class Recorder(Generic[P]):
     @property
     def privacy(self) -> PrivacyAccount | None:
         """What a private study has spent; None where nothing is promised."""
-        return self.mechanism.budget.privacy if isinstance(self.mechanism, ActingMechanism) else None
+        return None if self._acting is None else self._acting.budget.privacy
 
     def make_durable(self, journal: Journal) -> None:
         """Record in this journal from now on. Only before the first question."""

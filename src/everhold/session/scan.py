@@ -42,7 +42,7 @@ class Scanner:
         linear = {part.name: part for query in new.values() for part in _linear(query)}
         if len(linear) < 2:
             return {}, {}
-        sums: SumsByName = dict(zip(linear, self.sample.sums_of(list(linear.values())), strict=True))
+        sums: SumsByName = dict(zip(linear, self.sample.sums(list(linear.values())), strict=True))
         ready: dict[str | None, Query] = {name: query for name, query in new.items() if isinstance(query, Evaluated)}
         texts = [query for query in new.values() if isinstance(query, Expression | BoundedMean)]
         if self.public_rows is not None and texts:
@@ -52,20 +52,10 @@ class Scanner:
     def sums(
         self, needs: Sequence[Query], scale: Scale, rows_read: Any = None, scanned: SumsByName | None = None
     ) -> list[Sums]:
-        """The private sums of linear questions: texts in one scan, where they are not scanned yet."""
-        scanned = scanned or {}
-        if rows_read is not None or not all(need.text for need in needs):
-            return [self.sample.sums(need, scale, rows_read) for need in needs]
-        missing = [need for need in needs if need.name not in scanned]
-        if len(missing) < 2:
-            return [scanned[need.name] if need.name in scanned else self.sample.sums(need, scale) for need in needs]
-        fresh = dict(zip((need.name for need in missing), self.sample.sums_of(missing), strict=True))
-        return [scanned[need.name] if need.name in scanned else fresh[need.name] for need in needs]
-
-    def sums_of_texts(self, needs: Sequence[Query]) -> SumsByName:
-        """The private sums of all texts among linear questions, in one scan."""
-        texts = {need.name: need for need in needs if need.text}
-        return dict(zip(texts, self.sample.sums_of(list(texts.values())), strict=True)) if texts else {}
+        """The private sums of linear questions: texts in one scan, unless they are among the `scanned`."""
+        if rows_read is not None or not scanned or not all(need.text and need.name in scanned for need in needs):
+            return self.sample.sums(needs, scale, rows_read)
+        return [scanned[need.name] for need in needs]
 
     def evaluate(self, texts: Sequence[Expression | BoundedMean], until: float | None) -> list[Evaluated]:
         """Text questions on the fixed public rows, in one scan."""

@@ -14,7 +14,7 @@ from everhold.errors import EverholdError, LedgerError, PrecisionExhausted, Ques
 from everhold.ledger.audit import Audit, audit
 from everhold.ledger.journal import Journal
 from everhold.ledger.replay import Analyst, replay
-from everhold.ledger.rounds import ActStart, RecordedFinding
+from everhold.ledger.rounds import RecordedFinding
 from everhold.progress import SHOWN_FROM, progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
@@ -78,6 +78,7 @@ class Session(Generic[P]):
         public_rows: fixed public rows that the mechanism works on, so that batches of text are evaluated in one scan.
         journal: where rounds are recorded; in memory when left out.
         texts_only: whether only text is asked, whose value on a row is a function of that row, as privacy needs it.
+        mechanism: in its first state, where the caller holds it already; made when left out.
 
     Attributes:
         sample: the private rows.
@@ -101,11 +102,12 @@ class Session(Generic[P]):
         public_rows: RowTable | None = None,
         journal: Journal | None = None,
         texts_only: bool = False,
+        mechanism: Mechanism[P] | None = None,
     ) -> None:
         self.sample = sample
         self.texts_only = texts_only
         self.first_state = build
-        self.mechanism: Mechanism[P] = build()
+        self.mechanism: Mechanism[P] = build() if mechanism is None else mechanism
         self.public_rows = public_rows
         self.who: str | None = None
         self.caps: Caps | None = None
@@ -212,12 +214,9 @@ class Session(Generic[P]):
         expect: float | None = None,
     ) -> Answer:
         """Answer one question: text, a callable over columns, or `eh.Values`. `Holdout.ask` says more."""
-        query = self.query(question, name)
-        asked = _Ask(query, self.asked_by(request_id, who), _ask_expecting(expect))
+        query, asked_by, act = self.query(question, name), self.asked_by(request_id, who), _ask_expecting(expect)
         with self.recorder.turn():
-            answer = self._answers([asked])[0]
-            if isinstance(answer, EverholdError):
-                raise answer
+            answer = self._answer(query, asked_by, act, {})
             self._journal.flush()
             return answer
 
@@ -253,7 +252,7 @@ class Session(Generic[P]):
         if self.mechanism.fresh or not query.repeatable:
             proposal = self.mechanism.propose(query)
             if not query.repeatable:
-                self.sample.sums(query, proposal.forecast.scale)
+                self.sample.sums([query], proposal.forecast.scale)
         return query
 
     def ask_each(self, requests: Sequence[Request]) -> list[Answer | EverholdError]:
@@ -320,21 +319,8 @@ class Session(Generic[P]):
 
     def require_under_cap(self, who: str | None, charges: int = 1) -> None:
         """Refuse somebody who has used up a part of a private study's budget, before a row is read. Within a turn."""
-        account = self.recorder.privacy
-        if self.caps is not None and account is not None:
+        if self.caps is not None and (account := self.recorder.privacy) is not None:
             self.caps.require(self._journal, who, account, charges)
-
-    # acts that are not made of rounds ------------------------------------------------------------------------------
-
-    def perform(
-        self,
-        begun: ActStart,
-        decide: Callable[[], int | bool | str | None],
-        asked_by: AskedBy,
-        require: Callable[[], None] = lambda: None,
-    ) -> dict[str, Any]:
-        """Do an act, and return what it discloses when that is recorded. `Recorder.perform` says more."""
-        return self.recorder.perform(begun, decide, asked_by, require)
 
     def record_finding(self, statistic: Statistic[Any], result: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""

@@ -24,7 +24,7 @@ from everhold.session.public import PublicSide, build_mechanism
 from everhold.session.session import Session
 
 if TYPE_CHECKING:
-    from everhold.mechanism.everhold import EverholdProposal
+    from everhold.mechanism.everhold import Everhold, EverholdProposal
     from everhold.session.settings import Settings
 
 __all__ = ["Setup", "new_setup"]
@@ -36,6 +36,7 @@ class Setup:
 
     Attributes:
         session: the private rows, the mechanism and the record.
+        mechanism: of the session.
         public: the public side, made ready.
         settings: of the session.
         prior: as it was given.
@@ -44,6 +45,7 @@ class Setup:
     """
 
     session: Session[EverholdProposal]
+    mechanism: Everhold
     public: PublicSide
     settings: Settings
     prior: Prior
@@ -62,16 +64,22 @@ class Setup:
         journal: Journal | None = None,
     ) -> Setup:
         """A session in its first state over these rows."""
+
+        def build() -> Everhold:
+            return build_mechanism(sample.size, public, settings)
+
+        mechanism = build()
         session = Session(
             sample,
-            lambda: build_mechanism(sample.size, public, settings),
+            build,
             kinds=public.schema.kinds,
             words=public.schema.words,
             public_rows=None if public.pool is None else public.pool.rows,
             journal=journal,
             texts_only=settings.privacy is not None,
+            mechanism=mechanism,
         )
-        return cls(session, public, settings, prior, unit, split)
+        return cls(session, mechanism, public, settings, prior, unit, split)
 
 
 def new_setup(

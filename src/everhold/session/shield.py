@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.clock import timestamp
 from everhold.errors import LedgerError, PrivacyError
@@ -78,7 +78,7 @@ class PrivacyShield:
         self,
         guard: Guard,
         journal: Journal,
-        mechanism: ActingMechanism,
+        mechanism: ActingMechanism[Any],
         registered: RegisteredStudy,
     ) -> None:
         self._guard, self._journal, self._mechanism = guard, journal, mechanism

@@ -48,11 +48,7 @@ class DeclaredColumns:
     draws: float = inf
 
     def in_one_round(self, *groups: Node | None) -> bool:
-        """Whether these groups are measured in one round: their sizes must be foreseen, so the public side needs rows of them.
-
-        Where it has almost none, a cell around the forecast says little of a group that has many private rows, and costs much
-        for one that has none. Linear questions do both well: they count the group first.
-        """
+        """Whether these groups are measured together, in one round: the public side needs rows of each, to foresee sizes."""
         return self.grouped and all(
             group is None or self.draws * self.prior(question_of(group)) >= _LEAST_PUBLIC_ROWS for group in groups
         )

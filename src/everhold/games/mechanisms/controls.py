@@ -42,5 +42,5 @@ def uncharged(terms: GameTerms) -> Holdout:
         return mechanism
 
     holdout.session.first_state = free
-    holdout.session.mechanism.pay(replace(holdout.budget, code=_FreeCode()))  # type: ignore[attr-defined]
+    holdout.mechanism.pay(replace(holdout.budget, code=_FreeCode()))
     return holdout

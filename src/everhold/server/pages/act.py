@@ -36,7 +36,7 @@ from everhold.server.signins import SignIn
 from everhold.server.state import ServerState
 from everhold.server.study_writer import StudyWriter
 from everhold.session.act_preview import ActPreview
-from everhold.session.acts import checked_spend
+from everhold.session.act_questions import checked_spend
 
 __all__ = ["router"]
 

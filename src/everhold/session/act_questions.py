@@ -1,0 +1,107 @@
+"""Questions of an act: checked, tried on the public side, and summed on the private rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, cast
+
+from everhold.errors import QuestionError, SettingError
+from everhold.ledger.codec import question_to_dict
+from everhold.queries.answer import Answer
+from everhold.queries.expression.question import without_values
+from everhold.queries.protocol import QUIET
+from everhold.statistics import checked_statistic, is_statistic
+from everhold.statistics.parameters import arguments
+from everhold.statistics.statistic import run_together
+
+if TYPE_CHECKING:
+    from everhold.mechanism.everhold import Everhold, EverholdProposal
+    from everhold.session.session import Session
+    from everhold.statistics.declared import DeclaredColumns
+    from everhold.statistics.statistic import QuestionBatch, Statistic, Steps
+
+__all__ = ["ActQuestions", "checked_spend", "described"]
+
+
+def checked_spend(spend: object) -> Fraction | None:
+    """Which part of what is left of δ a claim spends: between 0 and 1, or None."""
+    if spend is None:
+        return None
+    if isinstance(spend, bool) or not isinstance(spend, int | float | Fraction) or not 0 < spend <= 1:
+        raise SettingError(f"spend is {spend!r}. Expected a number above 0 and up to 1, or None.")
+    return Fraction(spend).limit_denominator(2**20) or Fraction(1, 2**20)
+
+
+def described(questions: Sequence[Any]) -> tuple[dict[str, Any], ...]:
+    """Questions and statistics as plain data, for the record."""
+    entries: list[Mapping[str, Any]] = []
+    for question in questions:
+        if is_statistic(question):
+            entries.append({"kind": "statistic", "name": question.name, "arguments": arguments(question)})
+        else:
+            entries.append(question_to_dict(without_values(question)))
+    return tuple(dict(entry) for entry in entries)
+
+
+def _alone(query: Any) -> Steps[Answer]:
+    answers = yield [query]
+    return answers[0]
+
+
+class ActQuestions:
+    """What the acts of a session do with their questions.
+
+    Args:
+        session: private rows and record.
+        mechanism: of the session.
+        declared: the columns, and the public side of statistics.
+    """
+
+    def __init__(self, session: Session[EverholdProposal], mechanism: Everhold, declared: DeclaredColumns) -> None:
+        self._session, self._mechanism, self._declared = session, mechanism, declared
+
+    def checked(self, asked: Iterable[object]) -> list[Any]:
+        """Questions and statistics, checked. Nothing is read."""
+        if isinstance(asked, str) or callable(asked) or not isinstance(asked, Iterable):
+            raise QuestionError("this act takes a list of questions or statistics.")
+        return [
+            checked_statistic(cast("Statistic[Any]", question)) if is_statistic(question) else self._session.query(question)
+            for question in asked
+        ]
+
+    def _steps(self, questions: Sequence[Any]) -> list[Steps[Any]]:
+        """The steps of questions and statistics, whose parts are answered together, batch by batch."""
+        return [question.steps(self._declared) if is_statistic(question) else _alone(question) for question in questions]
+
+    def require_one_batch(self, questions: Sequence[Any]) -> None:
+        """Refuse what cannot be read at once, in the last act and in a verdict."""
+        if self._mechanism.closed:  # what was read then is returned again; anything else is refused
+            return
+        batches = 0
+
+        def tried(batch: QuestionBatch) -> list[Answer]:
+            nonlocal batches
+            batches += 1
+            return [self._as_foreseen(query) for query in batch]
+
+        run_together(self._steps(questions), tried)
+        if batches > 1:
+            raise QuestionError(
+                "this act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "
+                "with public rows that are drawn anew). Read that one by itself. Nothing was charged."
+            )
+
+    def _as_foreseen(self, query: Any) -> Answer:
+        """What the public side says; in a turn of its own, because somebody else's readings may be under way."""
+        mechanism = self._mechanism
+        with self._session.recorder.turn():
+            answer = mechanism.answer(mechanism.propose(query), QUIET)
+        return answer.as_asked(query)
+
+    def _sums(self, proposals: Sequence[EverholdProposal]) -> list[Any]:
+        scanned = self._session.recorder.sums_needed(proposals)
+        return [
+            self._session.scanner.sums(self._mechanism.needs(proposal), proposal.forecast.scale, None, scanned)
+            for proposal in proposals
+        ]
