@@ -44,7 +44,7 @@ from everhold.errors import (
 from everhold.learn.metrics import Task, find
 from everhold.learn.options import checked_labels
 from everhold.learn.testset import TestSet
-from everhold.ledger.files import read_json, to_json, write_atomic
+from everhold.ledger.files import UNKNOWN_STAMPS, FileStamps, file_stamp, read_json, to_json, write_atomic
 from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.reader import logged_round, read_study
 from everhold.ledger.registry import Registry
@@ -62,10 +62,7 @@ if TYPE_CHECKING:
     from everhold.contest.ranks import RankedScore
     from everhold.session.holdout import Holdout
 
-__all__ = ["Board", "Contest", "FileStamps", "MalformedPredictions", "Place", "Rules", "Submission"]
-
-FileStamps = tuple[tuple[int, int], tuple[int, int]]
-"""Time of change and size of a contest's study and of its log."""
+__all__ = ["Board", "Contest", "MalformedPredictions", "Place", "Rules", "Submission"]
 
 _DUEL_SPEND = 1 / 16
 _NOBODY = "nobody is on the board yet, so there is nothing to rank."
@@ -111,7 +108,7 @@ class Contest:
         self._test: TestSet | None = None
         self._tally = Tally(self.rules)
         self._counted: Holdout | None = None  # whose rounds the tally has
-        self.last_stamps: FileStamps = ((0, 0), (0, 0))
+        self.last_stamps: FileStamps = UNKNOWN_STAMPS
         self._log = SubmissionLog(self._beside("submissions.jsonl"))
         self._reader = PredictionReader(self.rules, self.ids)
         self.sealed_rows = sealed_rows(len(self.ids), self.rules.sealed, self.rules.seed)
@@ -256,6 +253,7 @@ class Contest:
         Between two turns other processes may score. What they recorded is taken over, and nothing is read twice.
         """
         with self._lock:
+            self.last_stamps = UNKNOWN_STAMPS
             test = self._opened()
             with test.turn() as held:
                 try:
@@ -264,8 +262,8 @@ class Contest:
                     self._count(held)
                     yield test, held
                 finally:
-                    self.last_stamps = self.stamps()
                     if held.usable:
+                        self.last_stamps = self.stamps()
                         held.pause()
 
     def stamps(self) -> FileStamps:
@@ -273,7 +271,7 @@ class Contest:
 
         `last_stamps` is the same as this process left it, under its lock.
         """
-        return _file_stamp(self.path), _file_stamp(self._beside("submissions.jsonl"))
+        return file_stamp(self.path), file_stamp(self._beside("submissions.jsonl"))
 
     def _count(self, held: Holdout) -> None:
         """Bring the tally up to date with the ledger, and refuse a ledger that is older than what was returned."""
@@ -573,14 +571,6 @@ def _digest_of(values: NDArray[Any]) -> str:
 
 def _beside(path: Path, what: str) -> Path:
     return path.with_name(f"{path.name}.{what}")
-
-
-def _file_stamp(path: Path) -> tuple[int, int]:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return 0, 0
-    return found.st_mtime_ns, found.st_size
 
 
 def _name(entrant: object) -> str:

@@ -32,7 +32,7 @@ from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import AskedBy, Request
 from everhold.queries.round_act import RoundAct
 from everhold.server.examples import examples
-from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
+from everhold.server.writer import Job, OwnThread, Progress, ReleasedView, StartRunner, Writer
 from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
 from everhold.session.acts import checked_spend
 from everhold.session.caps import Caps
@@ -46,7 +46,6 @@ from everhold.trial import Previews, Trial, as_reading, as_statistic
 
 if TYPE_CHECKING:
     from everhold.acts import AnyAct
-    from everhold.bounds.budget import Budget
     from everhold.data.schema import Schema
     from everhold.ledger.study import Study
     from everhold.queries.answer import Answer, Preview
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from everhold.server.time_grid import TimeGrid
     from everhold.statistics.finding import Result
 
-__all__ = ["Caller", "Progress", "StudyWriter"]
+__all__ = ["Caller", "StudyWriter"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -64,29 +63,6 @@ _PREVIEWS = 16  # of a rehearsal, that are made in one turn
 _PIECE = 1_000_000_000  # parts times private rows that are evaluated in one turn: a second or so
 _MOST_WORK = 100 * _PIECE  # of one act, which is done in one turn
 _SHORT = 2_000  # characters of questions that are parsed without a thread
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a study is durable, and where it stands there."""
-
-    rounds: int
-    findings: int
-    surprises: int
-    budget: Budget
-    head: str
-    acts: int = 0
-    closed: bool = False
-
-    @property
-    def price(self) -> float:
-        """The price in nats of the next ask's interval."""
-        return self.budget.ask_price
-
-    @property
-    def records(self) -> int:
-        """How many records of the ledger have left."""
-        return Head.parse(self.head).records
 
 
 @dataclass(frozen=True, slots=True)
