@@ -57,9 +57,9 @@ from everhold.session.caps import Caps
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.bounds.budget import Budget
     from everhold.bounds.privacy import PrivacyLedger
     from everhold.contest.ranks import RankedScore
+    from everhold.ledger.reader import StudyFile
     from everhold.session.holdout import Holdout
 
 __all__ = ["Board", "Contest", "MalformedPredictions", "Place", "Rules", "Submission"]
@@ -312,13 +312,14 @@ class Contest:
             return self._log_submission(Submission(entrant, "malformed", str(error), row=error.row, column=error.column))
         except SubmissionRefused as refusal:
             return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
-        name = f"{MARK} {_digest_of(values)}"
+        digest = _digest_of(values)
+        name = f"{MARK} {digest}"
         with self._turn() as (test, held):
             repeated = name in self._tally.names
             try:
                 if not repeated:  # what was scored before is returned again at any time
                     self._require_turn(entrant)
-                self._kept.keep(values)  # before it is scored: whatever has a score can be in a duel
+                self._kept.keep(values, digest)  # before it is scored: whatever has a score can be in a duel
                 metric = find(self.rules.metric, self.rules.task)
                 score = test.score_named(held, metric, values[~self.sealed_rows], name, entrant)
             except SubmissionRefused as refusal:
@@ -361,27 +362,30 @@ class Contest:
         second: str | None = None,
         *,
         spend: float = _DUEL_SPEND,
-        standing: tuple[Board, Budget] | None = None,
+        standing: tuple[Board, StudyFile] | None = None,
     ) -> RankingPreview:
         """What `finish()` would do and cost, or with two names `duel(first, second)`. It records and discloses nothing.
 
         Args:
             first, second, spend: as for `duel`; without names it is about `finish`.
-            standing: a board and its budget, where they are known; otherwise the study's file is read.
+            standing: a board and the study behind it, where they are known; otherwise the study's file is read, once.
         """
         self._require_ranks()
-        board, budget = standing or (self.board(), read_study(self.path).budget)
+        if standing is None:
+            read = read_study(self.path)
+            standing = self.board_in(read), read
+        board, file = standing
         if board.final:
             raise HoldoutClosed("the contest has ended, and its final ranks are on the board.")
         rounds = {place.entrant: place.round for place in board.places}
         if first is None and second is None:
             if not rounds:
                 raise QuestionError(_NOBODY)
-            return RankingPreview.of(self._plan(rounds.values(), _LAST_SHARE, last=True), budget, tuple(rounds), [])
+            return RankingPreview.of(self._plan(rounds.values(), _LAST_SHARE, last=True), file.budget, tuple(rounds), [])
         pair = self._pair(first or "", second or "", rounds)
         plan = self._plan([rounds[one] for one in pair], spend, last=False)
-        names = {one.round: one.name for one in read_study(self.path).rounds}
-        return RankingPreview.of(plan, budget, pair, [self._predictions(names[rounds[one]], one) for one in pair])
+        names = {one.round: one.name for one in file.rounds}
+        return RankingPreview.of(plan, file.budget, pair, [self._predictions(names[rounds[one]], one) for one in pair])
 
     def duel(
         self,
@@ -517,7 +521,10 @@ class Contest:
 
     def board(self) -> Board:
         """The board, from the ledger alone; anybody who has the study's file and the rules can read it."""
-        file = read_study(self.path)
+        return self.board_in(read_study(self.path))
+
+    def board_in(self, file: StudyFile) -> Board:
+        """The board by the study's file, which was read."""
         tally = Tally(self.rules)
         tally.add(file.rounds)
         tally.add_rankings(act.result for act in file.acts if act.act == "rank")

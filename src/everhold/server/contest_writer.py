@@ -80,14 +80,14 @@ class ContestWriter(ViewedWriter[_View]):
     def preview(self, first: str | None = None, second: str | None = None) -> RankingPreview:
         """What `finish`, or with two names a duel, would do and cost, by what has left."""
         view = self.view
-        return self.contest.preview(first, second, standing=(view.board, view.file().budget))
+        return self.contest.preview(first, second, standing=(view.board, view.file()))
 
     def _take_view(self) -> _View:
         """The contest as it stands: from memory where this process wrote last, else from its file."""
         stamps = self.contest.stamps()
         if stamps[0] != self.contest.last_stamps[0]:
             file = read_study(self.path)
-            return _View(self.contest.board(), lambda: file, stamps, len(self.contest.log()))
+            return _View(self.contest.board_in(file), lambda: file, stamps, len(self.contest.log()))
         board, held = self.contest.standing()
         return _View(board, self._record.file(held), stamps, len(self.contest.log()))
 
