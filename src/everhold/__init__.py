@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from everhold.data.schema import ColumnSchema as ColumnSchema, Schema as Schema
     from everhold.errors import (
         AccessDenied as AccessDenied,
+        BudgetUsedUp as BudgetUsedUp,
         DataError as DataError,
         EverholdError as EverholdError,
         GateUsedUp as GateUsedUp,
@@ -136,6 +137,7 @@ _NAMES_IN = {
     "data.schema": ("ColumnSchema", "Schema"),
     "errors": (
         "AccessDenied",
+        "BudgetUsedUp",
         "DataError",
         "EverholdError",
         "GateUsedUp",
