@@ -178,7 +178,7 @@ def test_an_open_study_is_refused_elsewhere(desk):
 def test_one_word_means_one_thing(desk):
     """`try_out` gives what `Holdout.try_out` gives, and `rehearse` what `Holdout.rehearsal` gives."""
     held = desk._holdout
-    for wanted in (eh.Mean("bmi", low=10, high=60), eh.Table(["city"])):
+    for wanted in (eh.Mean("bmi", low=10, high=60), eh.Table("city")):
         trial = asyncio.run(desk.try_out(Caller(), wanted))
         assert isinstance(trial, eh.Trial)
         assert trial == held.try_out(wanted) == asyncio.run(desk.try_both(Caller(), wanted))
