@@ -27,7 +27,7 @@ PIN  = $(UV) pip compile --no-config --quiet --no-annotate --only-binary :all: -
 EVERYWHERE := --universal --fork-strategy fewest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark test-oracles coverage check docs dist
+.PHONY: help demo serve test test-quick test-oldest test-adapters test-postgres test-spark test-oracles coverage check fmt docs dist
 .PHONY: sbom try-image try-browser screenshots bench bench-paper fuzz torture simulate skill pins pins-adapters pins-docs pins-release oldest lock clean
 
 help:  ## show this list
@@ -129,6 +129,10 @@ check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+fmt: $(READY)  ## bring the code into ruff's form, and fix what ruff can fix by itself
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
 
 $(DOCS)/.ready: pyproject.toml constraints-docs.txt
 	@echo "Setting up $(DOCS) (once; half a minute)"

@@ -21,7 +21,7 @@ from tests.remote.spark_server import SparkServer, why_missing
 
 import everhold as eh
 from benchmarks.promises import CPU, Line, in_turn, ratio
-from everhold.data.remote import at_url
+from everhold.data.database_urls import at_url
 from everhold.data.sample import Sample
 from everhold.queries.expression import bounded_mean, expression, number
 from everhold.queries.request import Request

@@ -44,3 +44,16 @@ def test_every_claim_of_the_published_report_holds_or_is_explained():
     for claim in claims:
         row = next(line for line in lines if f'<a id="{claim["name"]}"></a>' in line)
         assert row.endswith(f"| {claim['says']} | {claim['measured']} | {'yes' if claim['kept'] else '**no**'} |")
+
+
+def _works_cited(text):
+    return set(re.findall(r"arXiv:\d{4}\.\d{4,5}|doi:10\.\d{4,}/[\w./-]*\w|PMLR \d+:\d+-\d+", text))
+
+
+def test_works_that_the_code_cites_are_in_the_references():
+    known = _works_cited((ROOT / "docs" / "theory" / "references.md").read_text(encoding="utf-8"))
+    modules = [path for room in ("bounds", "baselines") for path in (ROOT / "src" / "everhold" / room).glob("*.py")]
+    cited = {path.name: _works_cited(path.read_text(encoding="utf-8")) for path in modules}
+    assert sum(map(len, cited.values())) >= 12
+    assert {name: works - known for name, works in cited.items() if works - known} == {}
+    assert _works_cited("Nobody 1999, arXiv:9999.99999") - known  # the control

@@ -47,3 +47,11 @@ def test_benchmarks_are_named_and_spark_has_its_environment():
     both = make("bench", "help")
     assert both.returncode == 0
     assert "benchmarks help" not in both.stdout
+
+
+def test_fmt_fixes_what_check_would_refuse():
+    fixed, checked = make("fmt").stdout, make("check").stdout
+    assert "ruff check --fix ." in fixed
+    assert "ruff format ." in fixed
+    assert "ruff check ." in checked
+    assert "ruff format --check ." in checked

@@ -72,7 +72,7 @@ UNEXPORTED = {
     ),  # between a session, its mechanism and its engine
     *("Option", "Way"),  # lines of a plan
     *("Draws", "PaperProposal", "Tolerance"),  # steps of the paper's mechanism, and of policies
-    "FileStamps",  # whether a contest's files have changed
+    "FileStamps",  # whether the files of a contest or a gate have changed
 }
 
 

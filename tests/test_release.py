@@ -106,6 +106,16 @@ def test_workflows_may_read_and_nothing_else_unless_a_job_says_so(workflow):
     assert "permissions:\n  contents: read" in head
 
 
+def test_a_short_check_runs_first_and_only_pull_requests_are_cancelled():
+    head, _, jobs = text(".github/workflows/ci.yml").partition("\njobs:\n")
+    assert "cancel-in-progress: ${{ github.event_name == 'pull_request' }}" in head
+    assert "run_id" in head  # two runs of main are not in one group
+    names = re.findall(r"^  (\w+):$", jobs, flags=re.M)
+    assert names[0] == "check"
+    assert len(names) > 3
+    assert "needs:" not in jobs
+
+
 def test_urls_agree():
     assert PROJECT["urls"]["Repository"] == "https://github.com/everhold/everhold"
     for name in (

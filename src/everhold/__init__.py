@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from everhold.contest.board import Board as Board, Place as Place, Rules as Rules, Submission as Submission
     from everhold.contest.contest import Contest as Contest
     from everhold.contest.ranking_preview import RankingPreview as RankingPreview
+    from everhold.data.database_urls import Postgres as Postgres, Spark as Spark
     from everhold.data.examine import ColumnReport as ColumnReport, Examination as Examination, examine as examine
-    from everhold.data.remote import Postgres as Postgres, Spark as Spark
     from everhold.data.schema import ColumnSchema as ColumnSchema, Schema as Schema
     from everhold.errors import (
         AccessDenied as AccessDenied,
+        BudgetUsedUp as BudgetUsedUp,
         DataError as DataError,
         EverholdError as EverholdError,
         GateUsedUp as GateUsedUp,
@@ -135,11 +136,12 @@ _NAMES_IN = {
     "contest.board": ("Board", "Place", "Rules", "Submission"),
     "contest.contest": ("Contest",),
     "contest.ranking_preview": ("RankingPreview",),
+    "data.database_urls": ("Postgres", "Spark"),
     "data.examine": ("ColumnReport", "Examination", "examine"),
-    "data.remote": ("Postgres", "Spark"),
     "data.schema": ("ColumnSchema", "Schema"),
     "errors": (
         "AccessDenied",
+        "BudgetUsedUp",
         "DataError",
         "EverholdError",
         "GateUsedUp",

@@ -8,9 +8,10 @@ EverholdError
 │   ├── HoldoutClosed              the last act was made; what was recorded can still be read
 │   ├── PrivacyError               a private study has no such act or question; nothing was charged
 │   └── InvalidOutcomes            a file of outcomes cannot be used; nothing was charged
-├── PrecisionExhausted             a fixed-precision holdout declines; it carries `asked`, `left` and `needed`
-│   └── PrivacyUsedUp              the privacy budget of a private study cannot pay for another act
-├── GateUsedUp                     a gate cannot certify any further promotion
+├── BudgetUsedUp                   too much was disclosed for another act: new rows or cases are needed
+│   ├── PrecisionExhausted         a fixed-precision holdout declines; it carries `asked`, `left` and `needed`
+│   │   └── PrivacyUsedUp          the privacy budget of a private study cannot pay for another act
+│   └── GateUsedUp                 a gate cannot certify any further promotion
 ├── LedgerError                    the record of a session cannot be continued here, or would be forked
 │   ├── LedgerBusy                 another process is asking; wait for it
 │   ├── RequestConflict            a request id is already used for another question; nothing was charged
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccessDenied",
+    "BudgetUsedUp",
     "DataError",
     "EverholdError",
     "GateUsedUp",
@@ -120,11 +122,15 @@ class InvalidOutcomes(QuestionError):
     """Outcomes for a gate cannot be used: the file or its cases are not what was expected. Nothing was charged."""
 
 
-class GateUsedUp(EverholdError):
+class BudgetUsedUp(EverholdError):
+    """So much has been disclosed that a promise could not be kept for another act. Refused by public facts alone."""
+
+
+class GateUsedUp(BudgetUsedUp):
     """So much has been disclosed about a gate's cases that no further promotion can be certified with them."""
 
 
-class PrecisionExhausted(EverholdError):
+class PrecisionExhausted(BudgetUsedUp):
     """A fixed-precision holdout can no longer promise its half-width, and declines to answer.
 
     The refusal is a function of the transcript alone, so it reveals nothing new about the private rows.

@@ -22,7 +22,6 @@ from everhold.statistics.finding import Comparison, Finding, Result, Shares
 from everhold.statistics.means import Share
 from everhold.statistics.parameters import Parameter, parameters
 from everhold.statistics.statistic import Statistic
-from everhold.trial import try_both
 from everhold.version import VERSION
 
 try:
@@ -305,7 +304,7 @@ def _statistic(question: str, what: str, given: dict[str, Any]) -> Statistic[Any
 
 def _tried(study: AnyStudy, question: str, statistic: Statistic[Any]) -> dict[str, Any]:
     """What ask and read would show. A single question also has its preview, with the tolerance."""
-    trial = try_both(study, statistic)
+    trial = study.try_both(statistic)
     plain = study.try_out(question).to_dict() if statistic == Share(question) else _shown(trial.ask)
     both = {"ask": _shown(trial.ask), "read": _shown(trial.read), "read_costs": trial.read_costs}
     return {**plain, **both, "surprise_costs": trial.surprise_costs, "in_words": str(trial)}

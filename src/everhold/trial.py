@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import width_factor
-from everhold.queries.round_act import RoundAct
 from everhold.results import JsonResult
 from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Finding, Result, Shares, result_from_dict
@@ -21,10 +20,11 @@ if TYPE_CHECKING:
     from everhold.bounds.privacy import PrivacyAccount
     from everhold.queries.answer import Preview
     from everhold.queries.interval import Interval
+    from everhold.queries.query import Query
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch, Statistic
 
-__all__ = ["Previews", "Trial", "as_reading", "as_statistic", "try_both"]
+__all__ = ["Previews", "Trial", "as_reading", "as_statistic", "trial_of"]
 
 
 def as_reading(preview: Preview) -> Answer:
@@ -167,25 +167,30 @@ class Previews:
         )
 
 
-def try_both(study: Any, question: object) -> Trial:
-    """A trial on the public side: of a `Holdout`, or of a study behind a server, which does it there."""
-    if not hasattr(study, "session"):
-        found: Trial = study.try_both(question)
-        return found
-    declared: DeclaredColumns = study.declared()
+def trial_of(
+    question: object,
+    declared: DeclaredColumns,
+    preview: Callable[[Query, int], Preview],
+    account: PrivacyAccount | None,
+) -> Trial:
+    """A trial on the public side.
+
+    Args:
+        question: a yes/no question, or a statistic.
+        declared: the columns.
+        preview: tries a part on the public side, of so many that would be read together.
+        account: of a private study.
+    """
     wanted, previews = as_statistic(question), Previews()
 
     def through(answers: Callable[[QuestionBatch], Sequence[Answer]]) -> Any:
         def tried(batch: QuestionBatch) -> Sequence[Answer]:
-            new = previews.missing(batch)
-            previews.by_name |= {
-                one.name: study.session.try_out(one, read=RoundAct("read", parts=len(batch))) for one in new
-            }
+            previews.by_name |= {one.name: preview(one, len(batch)) for one in previews.missing(batch)}
             return answers(batch)
 
         return run(wanted.steps(declared), tried)
 
-    return previews.trial(through(previews.asked), through(previews.read), study.privacy)
+    return previews.trial(through(previews.asked), through(previews.read), account)
 
 
 def charge_words(account: PrivacyAccount | None, parts: int) -> str:

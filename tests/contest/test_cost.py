@@ -87,3 +87,33 @@ def test_two_contests_on_one_study_see_each_other(tmp_path, labels):
     assert one.board().places[0].submissions == 3
     one.release()
     other.release()
+
+
+def test_a_preview_and_a_board_read_the_file_once(tmp_path, labels, monkeypatch):
+    contest = eh.Contest.create(tmp_path / "c.everhold", labels, classes=[0, 1], seed=1, sealed=0)
+    rng = np.random.default_rng(1)
+    for who in ("ann", "bob"):
+        contest.submit(who, np.where(rng.random(200) < 0.3, 1 - labels, labels))
+    read = _counted(monkeypatch)
+    contest.board()
+    whole = len(read)
+    assert whole >= 3  # the study and two rounds
+    for look in (contest.preview, lambda: contest.preview("ann", "bob")):
+        read.clear()
+        look()
+        assert len(read) == whole
+
+
+def test_one_digest_of_predictions_is_computed(tmp_path, labels, monkeypatch):
+    import everhold.contest.contest
+    import everhold.learn.sides
+
+    contest = eh.Contest.create(tmp_path / "c.everhold", labels, classes=[0, 1], seed=1)
+    contest.open()
+    digested = []
+    for module, name in ((everhold.contest.contest, "_digest_of"), (everhold.learn.sides, "digest_of")):
+        some = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, some=some: digested.append(given) or some(*given))
+    contest._kept.digest_of = everhold.contest.contest._digest_of
+    assert contest.submit("ann", labels).state == "scored"
+    assert len(digested) == 1

@@ -59,7 +59,7 @@ def main(folder: Path, ansi: str) -> None:
     from pyspark.sql import SparkSession
 
     import everhold as eh
-    from everhold.data.remote import open_table
+    from everhold.data.database_urls import open_table
     from tests.remote.agreement import check_random, check_traps
     from tests.remote.spark_rows import write_random, write_traps
 

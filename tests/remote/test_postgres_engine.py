@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from everhold.data.database_urls import Postgres, open_table
 from everhold.data.engines.dialect import Dialect
 from everhold.data.engines.dialects.postgres import POSTGRES, PostgresDialect
 from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.remote import RemoteEngine
 from everhold.data.engines.sql import Select
-from everhold.data.remote import Postgres, open_table
 from everhold.data.table import RowTable
 from everhold.errors import DataError
 from everhold.queries.expression import bounded_mean, expression, number

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 import everhold as eh
-from everhold.data.remote import at_url
+from everhold.data.database_urls import at_url
 from everhold.errors import DataError, LedgerError, PriorError, PrivilegeWarning, SettingError
 from tests.remote.study import SCHEMA, TYPES, close, patients, play, rows_of
 

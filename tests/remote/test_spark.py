@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import everhold as eh
+from everhold.data.database_urls import open_table
 from everhold.data.engines.dialect import Dialect
 from everhold.data.engines.dialects.spark import SPARK, SparkDialect
 from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.remote import RemoteEngine
-from everhold.data.remote import open_table
 from everhold.errors import DataError, LedgerError, SettingError
 from tests.engines import traps
 from tests.remote.agreement import check_random, check_traps, unit_of

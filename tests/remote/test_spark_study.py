@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 import everhold as eh
+from everhold.data.database_urls import open_table
 from everhold.data.engines import brake
 from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.remote import RemoteEngine
-from everhold.data.remote import open_table
 from everhold.data.table import RowTable
 from everhold.errors import DataError, LedgerError
 from everhold.queries.expression import expression
@@ -155,7 +155,7 @@ def test_a_server_that_takes_no_interruption_is_hung_up_on(spark, study, admin, 
 
 
 def test_the_limit_of_a_url_reaches_the_table(spark, admin):
-    described = eh.data.remote.at_url(f"spark+{spark.url}/?path={admin.file}&seconds=7200")
+    described = eh.data.database_urls.at_url(f"spark+{spark.url}/?path={admin.file}&seconds=7200")
     assert open_table(described, what="rows", private=True)._described.seconds == 7200
 
 

@@ -478,13 +478,22 @@ def test_trials_are_the_same_everywhere(tmp_path):
         with eh.connect(process.url, secret) as server:
             far = {name: server.study("patients").try_both(thing) for name, thing in _questions_of().items()}
             plain = server.study("patients").try_out("smoker")
+            table = server.study("patients").try_out(_questions_of()["table"])
+            for thing in (*_questions_of().values(), "smoker"):
+                server.study("patients").check(thing)
+            for wrong in (eh.Mean("agee"), "agee > 3"):
+                with pytest.raises(eh.QuestionError, match="age"):
+                    server.study("patients").check(wrong)
+            assert server.study("patients").rounds == 0
             with httpx2.Client(base_url=process.url, headers={"Authorization": f"Bearer {secret}"}) as http:
                 sent = http.post("/v1/studies/patients/try_out", json={"question": "smoker"}).json()
-    from everhold.trial import try_both
 
     with eh.Holdout.open(study) as held:
-        assert {name: try_both(held, thing) for name, thing in _questions_of().items()} == far
+        assert {name: held.try_both(thing) for name, thing in _questions_of().items()} == far
         assert held.try_out("smoker") == plain == eh.Preview.from_dict(sent)
+        assert held.try_out(_questions_of()["table"]) == table == far["table"]
+        for thing in (*_questions_of().values(), "smoker"):
+            held.check(thing)
         assert held.rounds == 0
         expected = far["table"].read
         found = held.read(_questions_of()["table"])

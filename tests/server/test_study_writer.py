@@ -173,3 +173,15 @@ def test_closing_answers_what_waits_and_frees_the_study(tmp_path):
 def test_an_open_study_is_refused_elsewhere(desk):
     with pytest.raises(eh.LedgerBusy, match=str(os.getpid())):
         study_writer(desk.path)
+
+
+def test_one_word_means_one_thing(desk):
+    """`try_out` gives what `Holdout.try_out` gives, and `rehearse` what `Holdout.rehearsal` gives."""
+    held = desk._holdout
+    for wanted in (eh.Mean("bmi", low=10, high=60), eh.Table("city")):
+        trial = asyncio.run(desk.try_out(Caller(), wanted))
+        assert isinstance(trial, eh.Trial)
+        assert trial == held.try_out(wanted) == asyncio.run(desk.try_both(Caller(), wanted))
+        assert asyncio.run(desk.rehearse(Caller(), wanted)) == trial.ask == held.rehearsal.ask(wanted)
+    assert asyncio.run(desk.try_out(Caller(), "smoker")) == held.try_out("smoker")
+    assert desk.progress.rounds == 0

@@ -119,7 +119,8 @@ class Empirical:
 class Subsampling:
     """The mean of a random part of the rows, drawn again for every question.
 
-    Blanc, *Subsampling Suffices for Adaptive Data Analysis* (STOC 2023): no noise is needed if every answer uses few rows.
+    Blanc, *Subsampling Suffices for Adaptive Data Analysis* (STOC 2023, arXiv:2302.08661): no
+    noise is needed if every answer uses few rows.
     The theorem's constants are not published; the interval here is everhold's theorem for the rows that are read.
 
     Args:

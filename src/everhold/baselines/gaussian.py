@@ -1,4 +1,7 @@
-"""Gaussian noise on every answer: the differential-privacy approach to adaptive questions."""
+"""Gaussian noise on every answer: the differential-privacy approach to adaptive questions.
+
+With the guarantee of Jung et al. 2020 (doi:10.4230/LIPIcs.ITCS.2020.31) or of Rogers et al. 2020 (PMLR 108:2830-2840).
+"""
 
 from __future__ import annotations
 

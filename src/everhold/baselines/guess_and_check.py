@@ -1,4 +1,6 @@
-"""Guess and Check (Rogers, Roth, Smith, Srebro, Thakkar and Woodworth 2020): guess from one part, check on the other.
+"""Guess and Check: guess from one part, check on the other.
+
+Rogers, Roth, Smith, Srebro, Thakkar and Woodworth 2020, PMLR 108:2830-2840.
 
 This is the baseline closest to everhold: the checking rows reveal only a short record of failed guesses, and a union bound
 over records makes every answer valid. It learns nothing from a failure, and the half-width is fixed.

@@ -1,4 +1,4 @@
-"""The Ladder (Blum and Hardt 2015): a leaderboard that changes only if a submission is clearly better."""
+"""The Ladder (Blum and Hardt 2015, arXiv:1502.04585): a leaderboard that changes only if a submission is clearly better."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Private multiplicative weights (Hardt and Rothblum 2010): a weight for every point of an explicit domain.
+"""Private multiplicative weights: a weight for every point of an explicit domain.
+
+Hardt and Rothblum 2010, doi:10.1109/FOCS.2010.85.
 
 The sketch is a table of the whole domain, so its time and memory grow with the domain, unlike everhold's.
 """

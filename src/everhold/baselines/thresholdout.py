@@ -1,4 +1,7 @@
-"""Thresholdout (Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015): answers from the training set while it agrees."""
+"""Thresholdout: answers from the training set while it agrees.
+
+Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015, arXiv:1506.02629.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,9 @@
 Half-widths are on the [-1, 1] scale everywhere in this module, as in the rest of `bounds`; the sources use [0, 1]-valued
 queries, so their α is half of it. Each function says which theorem it evaluates. Free parameters of a theorem are searched;
 every choice gives a valid bound, so an imperfect search is still valid.
-Sources and derivations: `docs/theory/baselines.md`.
+Derivations: `docs/theory/baselines.md`. Sources: Dwork et al. 2015 (arXiv:1506.02629), Jung et al. 2020
+(doi:10.4230/LIPIcs.ITCS.2020.31), Rogers et al. 2020 (PMLR 108:2830-2840), Dong, Roth and Su 2022 (arXiv:1905.02383), Hardt
+and Rothblum 2010 (doi:10.1109/FOCS.2010.85), Dwork and Roth 2014 (doi:10.1561/0400000042).
 """
 
 from __future__ import annotations

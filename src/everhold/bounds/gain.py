@@ -29,7 +29,8 @@ def gain_refutes(differences: Mapping[int, int], by: int, nats: float) -> bool:
     """Whether paired differences refute "the mean difference is at most `by`", at e^-nats.
 
     Valid for independent cases, identically distributed or not (then it is about their average), and for cases drawn
-    without replacement: `E exp(Σ ln(1 + L(φ - by)))` is largest with replacement (Hoeffding 1963, theorem 4).
+    without replacement: `E exp(Σ ln(1 + L(φ - by)))` is largest with replacement (Hoeffding 1963,
+    doi:10.1080/01621459.1963.10500830, theorem 4).
 
     Args:
         differences: how many cases have each difference, candidate less incumbent, in steps.

@@ -79,7 +79,9 @@ def release_divergence(order: float, deviation: float) -> float:
 
 
 def converted_epsilon(divergence: float, order: float, delta: float) -> float:
-    """ε at δ from a Rényi divergence of order α (Canonne, Kamath and Steinke 2020, Proposition 12), at least 0.
+    """ε at δ from a Rényi divergence of order α, at least 0.
+
+    Canonne, Kamath and Steinke 2020, arXiv:2004.00010, Proposition 12.
 
     >>> round(converted_epsilon(0.3675, 27.0, 1e-9), 3)
     1.0

@@ -186,7 +186,9 @@ def _half_width(rows: int, slack: float, price: float) -> float:
 
 
 def gaussian_deviation(privacy: Privacy, questions: int) -> float:
-    """The deviation, in rows, of Gaussian noise on every one of so many questions, by the exact curve (Balle and Wang 2018).
+    """The deviation, in rows, of Gaussian noise on every one of so many questions, by the exact curve.
+
+    Balle and Wang 2018, arXiv:1805.06530.
 
     >>> from everhold.bounds.privacy import Privacy
     >>> round(gaussian_deviation(Privacy(), 1_000))

@@ -13,12 +13,11 @@ from rich.console import Console
 from rich.text import Text
 
 from everhold.errors import (
+    BudgetUsedUp,
     DataError,
     EverholdError,
-    GateUsedUp,
     LedgerError,
     MissingExtra,
-    PrecisionExhausted,
     PriorError,
     QuestionError,
     RowsInUseWarning,
@@ -33,8 +32,7 @@ __all__ = ["AUDIT_FAILED", "console", "guarded", "note", "printable", "problem",
 AUDIT_FAILED = 7
 _CODES: tuple[tuple[type[EverholdError], int], ...] = (
     (QuestionError, 3),
-    (PrecisionExhausted, 6),
-    (GateUsedUp, 6),
+    (BudgetUsedUp, 6),
     (WrongSignature, AUDIT_FAILED),
     (LedgerError, 5),
     (DataError, 4),

@@ -23,7 +23,6 @@ from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.finding import Result
 from everhold.statistics.parameters import Parameter, parameters
 from everhold.statistics.statistic import Statistic
-from everhold.trial import try_both
 
 __all__ = [
     "AsJson",
@@ -317,7 +316,7 @@ def try_(
 
 def _try_all(study: eh.Holdout | RemoteStudy, texts: list[str], statistics: list[Statistic[Any]], as_json: bool) -> None:
     for text, parsed in zip(texts, statistics, strict=True):
-        preview = try_both(study, parsed)
+        preview = study.try_both(parsed)
         if as_json:
             typer.echo(json.dumps({"question": text, **preview.to_dict()}, ensure_ascii=False))
         else:
@@ -387,7 +386,7 @@ def _answer_line(holdout: eh.Holdout, line: str) -> None:
         say(holdout.head)
     elif word == "try" and rest:
         inner, _, more = rest.partition(" ")
-        say(str(try_both(holdout, _shell_statistic(inner, more) if inner in STATISTICS and more else rest)))
+        say(str(holdout.try_both(_shell_statistic(inner, more) if inner in STATISTICS and more else rest)))
     elif word == "read" and rest:
         inner, _, more = rest.partition(" ")
         question: Any = _shell_statistic(inner, more) if inner in STATISTICS and more else rest

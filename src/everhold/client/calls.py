@@ -111,8 +111,8 @@ def try_out(study: str, question: str | Statistic[Any]) -> ApiCall[Any]:
     return ApiCall("POST", _at(study, "/try_out"), Preview.from_dict, {"question": as_sent(question)})
 
 
-def foreseen(study: str, statistic: Statistic[Any]) -> ApiCall[Any]:
-    """A statistic's result if no part of it were a surprise."""
+def rehearse(study: str, statistic: Statistic[Any]) -> ApiCall[Any]:
+    """As `Holdout.rehearsal`: a statistic's result if no part of it were a surprise."""
     return ApiCall("POST", _at(study, "/try_out"), result_from_dict, {"question": as_sent(statistic)})
 
 
@@ -121,9 +121,9 @@ def try_both(study: str, question: str | Statistic[Any]) -> ApiCall[Trial]:
     return ApiCall("POST", _at(study, "/try_out"), Trial.from_dict, {"question": as_sent(question), "both": True})
 
 
-def check(study: str, question: str) -> ApiCall[None]:
-    """Raise what is wrong with a question, without asking it."""
-    return ApiCall("POST", _at(study, "/try_out"), lambda _: None, {"question": _text(question)})
+def check(study: str, question: str | Statistic[Any]) -> ApiCall[None]:
+    """As `Holdout.check`: raise what is wrong with a question or statistic, without asking it."""
+    return ApiCall("POST", _at(study, "/try_out"), lambda _: None, {"question": as_sent(question)})
 
 
 # acts -----------------------------------------------------------------------------------------------------------------

@@ -235,7 +235,7 @@ class RemoteStudy:
     def rehearsal(self) -> Rehearsal:
         """The same questions on the public side alone: nothing is spent."""
         return Rehearsal(
-            lambda statistic: self._server.send(calls.foreseen(self.name, statistic)), self.try_out, lambda: self.schema
+            lambda statistic: self._server.send(calls.rehearse(self.name, statistic)), self.try_out, lambda: self.schema
         )
 
     def log(

@@ -44,7 +44,7 @@ from everhold.errors import (
 from everhold.learn.metrics import Task, find
 from everhold.learn.options import checked_labels
 from everhold.learn.testset import TestSet
-from everhold.ledger.files import read_json, to_json, write_atomic
+from everhold.ledger.files import UNKNOWN_STAMPS, FileStamps, file_stamp, read_json, to_json, write_atomic
 from everhold.ledger.ranking import RankingPlan
 from everhold.ledger.reader import logged_round, read_study
 from everhold.ledger.registry import Registry
@@ -57,15 +57,12 @@ from everhold.session.caps import Caps
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.bounds.budget import Budget
     from everhold.bounds.privacy import PrivacyAccount
     from everhold.contest.ranks import RankedScore
+    from everhold.ledger.reader import StudyFile
     from everhold.session.holdout import Holdout
 
-__all__ = ["Board", "Contest", "FileStamps", "MalformedPredictions", "Place", "Rules", "Submission"]
-
-FileStamps = tuple[tuple[int, int], tuple[int, int]]
-"""Time of change and size of a contest's study and of its log."""
+__all__ = ["Board", "Contest", "MalformedPredictions", "Place", "Rules", "Submission"]
 
 _DUEL_SPEND = 1 / 16
 _NOBODY = "nobody is on the board yet, so there is nothing to rank."
@@ -111,7 +108,7 @@ class Contest:
         self._test: TestSet | None = None
         self._tally = Tally(self.rules)
         self._counted: Holdout | None = None  # whose rounds the tally has
-        self.last_stamps: FileStamps = ((0, 0), (0, 0))
+        self.last_stamps: FileStamps = UNKNOWN_STAMPS
         self._log = SubmissionLog(self._beside("submissions.jsonl"))
         self._reader = PredictionReader(self.rules, self.ids)
         self.sealed_rows = sealed_rows(len(self.ids), self.rules.sealed, self.rules.seed)
@@ -256,6 +253,7 @@ class Contest:
         Between two turns other processes may score. What they recorded is taken over, and nothing is read twice.
         """
         with self._lock:
+            self.last_stamps = UNKNOWN_STAMPS
             test = self._opened()
             with test.turn() as holdout:
                 try:
@@ -264,8 +262,8 @@ class Contest:
                     self._count(holdout)
                     yield test, holdout
                 finally:
-                    self.last_stamps = self.stamps()
                     if holdout.usable:
+                        self.last_stamps = self.stamps()
                         holdout.pause()
 
     def stamps(self) -> FileStamps:
@@ -273,7 +271,7 @@ class Contest:
 
         `last_stamps` is the same as this process left it, under its lock.
         """
-        return _file_stamp(self.path), _file_stamp(self._beside("submissions.jsonl"))
+        return file_stamp(self.path), file_stamp(self._beside("submissions.jsonl"))
 
     def _count(self, holdout: Holdout) -> None:
         """Bring the tally up to date with the ledger, and refuse a ledger that is older than what was returned."""
@@ -314,13 +312,14 @@ class Contest:
             return self._log_submission(Submission(entrant, "malformed", str(error), row=error.row, column=error.column))
         except SubmissionRefused as refusal:
             return self._log_submission(Submission(entrant, refusal.state, str(refusal)))
-        name = f"{MARK} {_digest_of(values)}"
+        digest = _digest_of(values)
+        name = f"{MARK} {digest}"
         with self._turn() as (test, holdout):
             repeated = name in self._tally.names
             try:
                 if not repeated:  # what was scored before is returned again at any time
                     self._require_under_daily_limit(entrant)
-                self._kept.keep(values)  # before it is scored: whatever has a score can be in a duel
+                self._kept.keep(values, digest)  # before it is scored: whatever has a score can be in a duel
                 metric = find(self.rules.metric, self.rules.task)
                 score = test.score_named(holdout, metric, values[~self.sealed_rows], name, entrant)
             except SubmissionRefused as refusal:
@@ -363,27 +362,30 @@ class Contest:
         second: str | None = None,
         *,
         spend: float = _DUEL_SPEND,
-        standing: tuple[Board, Budget] | None = None,
+        standing: tuple[Board, StudyFile] | None = None,
     ) -> RankingPreview:
         """What `finish()` would do and cost, or with two names `duel(first, second)`. It records and discloses nothing.
 
         Args:
             first, second, spend: as for `duel`; without names it is about `finish`.
-            standing: a board and its budget, where they are known; otherwise the study's file is read.
+            standing: a board and the study behind it, where they are known; otherwise the study's file is read, once.
         """
         self._require_ranks()
-        board, budget = standing or (self.board(), read_study(self.path).budget)
+        if standing is None:
+            read = read_study(self.path)
+            standing = self.board_in(read), read
+        board, file = standing
         if board.final:
             raise HoldoutClosed("the contest has ended, and its final ranks are on the board.")
         rounds = {place.entrant: place.round for place in board.places}
         if first is None and second is None:
             if not rounds:
                 raise QuestionError(_NOBODY)
-            return RankingPreview.of(self._plan(rounds.values(), _LAST_SHARE, last=True), budget, tuple(rounds), [])
+            return RankingPreview.of(self._plan(rounds.values(), _LAST_SHARE, last=True), file.budget, tuple(rounds), [])
         pair = self._pair(first or "", second or "", rounds)
         plan = self._plan([rounds[one] for one in pair], spend, last=False)
-        names = {one.round: one.name for one in read_study(self.path).rounds}
-        return RankingPreview.of(plan, budget, pair, [self._predictions(names[rounds[one]], one) for one in pair])
+        names = {one.round: one.name for one in file.rounds}
+        return RankingPreview.of(plan, file.budget, pair, [self._predictions(names[rounds[one]], one) for one in pair])
 
     def duel(
         self,
@@ -519,7 +521,10 @@ class Contest:
 
     def board(self) -> Board:
         """The board, from the ledger alone; anybody who has the study's file and the rules can read it."""
-        file = read_study(self.path)
+        return self.board_in(read_study(self.path))
+
+    def board_in(self, file: StudyFile) -> Board:
+        """The board by the study's file, which was read."""
         tally = Tally(self.rules)
         tally.add(file.rounds)
         tally.add_rankings(act.result for act in file.acts if act.act == "rank")
@@ -573,14 +578,6 @@ def _digest_of(values: NDArray[Any]) -> str:
 
 def _beside(path: Path, what: str) -> Path:
     return path.with_name(f"{path.name}.{what}")
-
-
-def _file_stamp(path: Path) -> tuple[int, int]:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return 0, 0
-    return found.st_mtime_ns, found.st_size
 
 
 def _name(entrant: object) -> str:

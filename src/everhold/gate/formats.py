@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from everhold.data.remote import is_url
+from everhold.data.database_urls import is_url
 from everhold.errors import InvalidOutcomes
 from everhold.gate.outcomes import Outcomes
 

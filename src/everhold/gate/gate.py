@@ -41,6 +41,7 @@ from everhold.gate.judge import noisily_promoted_index, promoted_index, total_ga
 from everhold.gate.results import CheckResult, CheckState, GateStatus, TotalGain
 from everhold.gate.rules import GateRules, OutcomeKind
 from everhold.gate.status import affords_promotion, gate_status, promotion_price, too_small_a_step, used_up
+from everhold.ledger.files import UNKNOWN_STAMPS, FileStamps, file_stamp
 from everhold.ledger.gate_check import CertifyWhen, CheckPlan, GainPlan
 from everhold.ledger.patience import patiently
 from everhold.ledger.reader import read_study
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
     from everhold.gate.outcomes import OutcomeGaps, Outcomes
     from everhold.ledger.audit import Audit
+    from everhold.ledger.reader import StudyFile
     from everhold.ledger.rounds import RecordedAct
 
 __all__ = ["Gate"]
@@ -99,6 +101,7 @@ class Gate:
         self._key = bytes.fromhex(Secret.load(self.path).key)
         self._store = SealedArrays(beside(self.path, "outcomes"), lambda values: outcomes_digest(self._key, values))
         self._waiting = WaitingCandidates(beside(self.path, "waiting.jsonl"))
+        self.last_stamps: FileStamps = UNKNOWN_STAMPS
 
     @property
     def visible(self) -> list[str]:
@@ -212,12 +215,21 @@ class Gate:
     def _turn(self) -> Iterator[Holdout]:
         """Nobody else has a turn: no other thread, and no other process. Between turns others may check."""
         with self._lock:
+            self.last_stamps = UNKNOWN_STAMPS
             holdout = self._ready()
             try:
                 yield holdout
             finally:
                 if holdout.usable:
+                    self.last_stamps = self.stamps()
                     holdout.pause()
+
+    def stamps(self) -> FileStamps:
+        """What the study's file and that of waiting candidates look like now: as long as it stays, so does the status.
+
+        `last_stamps` is the same as this process left it, under its lock.
+        """
+        return file_stamp(self.path), file_stamp(beside(self.path, "waiting.jsonl"))
 
     def _ready(self) -> Holdout:
         self._waiting.settle()
@@ -294,6 +306,7 @@ class Gate:
     def release(self) -> None:
         """Release the study's file, so that another process may use it."""
         with self._lock:
+            self.last_stamps = UNKNOWN_STAMPS
             if self._holdout is not None:
                 self._holdout.release()
                 self._holdout = None
@@ -599,7 +612,29 @@ class Gate:
 
     def status(self) -> GateStatus:
         """Where the gate stands, from public files. Works beside a process that checks."""
-        return gate_status(read_study(self.path), self.rules, self._waiting)
+        return self.status_in(read_study(self.path))
+
+    def status_in(self, file: StudyFile) -> GateStatus:
+        """Where the gate stands by its study's file, which was read."""
+        results = [one.result for one in file.acts if one.act == "check" and one.result is not None]
+        return gate_status(
+            self.rules, self._waiting, results=results, budget=file.budget, head=file.head, finished=file.closed
+        )
+
+    def standing(self) -> tuple[GateStatus, Holdout]:
+        """The status and the study behind it as the last turn left them: nothing is read again. Only between turns."""
+        with self._lock:
+            holdout = self._holdout
+            if holdout is None or self.last_stamps == UNKNOWN_STAMPS:
+                raise LedgerError(
+                    "the gate was not opened yet, or its last turn failed. Call gate.open() first, or read the file: "
+                    "gate.status()."
+                )
+            results = [act.done.result for act in self._checks(holdout) if not act.done.interrupted]
+            status = gate_status(
+                self.rules, self._waiting, results=results, budget=holdout.budget, head=holdout.head, finished=holdout.closed
+            )
+            return status, holdout
 
     def audit(self) -> Audit:
         """Check the ledger: its chain, its bytes, every price and every verdict, and that all have the gate's contract."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.gain import SCORE_ONE
@@ -14,19 +15,33 @@ if TYPE_CHECKING:
     from everhold.bounds.privacy import PrivacyAccount
     from everhold.gate.entries import WaitingCandidates
     from everhold.gate.rules import GateRules
-    from everhold.ledger.reader import StudyFile
+    from everhold.ledger.store import Head
 
 __all__ = ["affords_promotion", "gate_status", "promotion_price", "too_small_a_step", "used_up"]
 
 
-def gate_status(found: StudyFile, rules: GateRules, waiting: WaitingCandidates) -> GateStatus:
-    """From the study's file and the contract."""
-    checks, promotions, interrupted = found.budget.code.checks
-    done = [one for one in found.acts if one.act == "check"]
-    promoted = [one.result["name"] for one in done if one.result and one.result["promoted"]]
+def gate_status(
+    rules: GateRules,
+    waiting: WaitingCandidates,
+    *,
+    results: Sequence[dict[str, Any]],
+    budget: Budget,
+    head: Head | str,
+    finished: bool,
+) -> GateStatus:
+    """From the contract and the record.
+
+    Args:
+        rules: the contract.
+        waiting: candidates beside the gate.
+        results: of all checks that were not interrupted.
+        budget, head, finished: where the record stands.
+    """
+    checks, promotions, interrupted = budget.code.checks
+    promoted = [one["name"] for one in results if one["promoted"]]
     steps = _steps(rules) if rules.certify == "each" else {}
-    promise = None if found.budget.privacy is None else found.budget.privacy.terms.promise
-    over = used_up(rules, found.budget)
+    promise = None if budget.privacy is None else budget.privacy.terms.promise
+    over = used_up(rules, budget)
     return GateStatus(
         cases=rules.cases,
         visible=rules.visible,
@@ -38,18 +53,18 @@ def gate_status(found: StudyFile, rules: GateRules, waiting: WaitingCandidates) 
         checks=checks,
         promotions=promotions,
         interrupted=interrupted,
-        waiting=waiting.count_after(sum(one.result["candidates"] for one in done if one.result)),
+        waiting=waiting.count_after(sum(one["candidates"] for one in results)),
         incumbent=promoted[-1] if promoted else rules.incumbent,
-        price=promotion_price(rules, found.budget),
-        left={points: _left(rules, found.budget, step) for points, step in steps.items()},
+        price=promotion_price(rules, budget),
+        left={points: _left(rules, budget, step) for points, step in steps.items()},
         left_at_first={points: left_at_first(rules, step, promise) for points, step in steps.items()},
         step=rules.step,
-        smallest=smallest_step(rules, found.budget) if rules.certify == "each" and not over else None,
+        smallest=smallest_step(rules, budget) if rules.certify == "each" and not over else None,
         used_up=over,
-        finished=found.closed,
+        finished=finished,
         new_budget=rules.new_budget,
-        head=str(found.head),
-        privacy=None if found.budget.privacy is None else _privacy(found.budget.privacy),
+        head=str(head),
+        privacy=None if budget.privacy is None else _privacy(budget.privacy),
     )
 
 

@@ -49,7 +49,7 @@ from everhold.learn.model_acts import Group, ModelActs, outputs_of
 from everhold.learn.options import TestSetOptions, checked_labels
 from everhold.learn.score import ModelVerdict, Score, ScoreDifference
 from everhold.learn.scorer import Scorer, rows_file, save_rows
-from everhold.learn.sides import Sides, question
+from everhold.learn.sides import Outputs, Sides, question
 from everhold.ledger.patience import patiently
 from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
@@ -450,7 +450,8 @@ class TestSet:
         """For a contest, in its turn: one question about public features, known by its name. A repeat costs nothing."""
         if metric.loss is None or not self.sides.transductive:
             raise SettingError(f"{metric.name} cannot be asked by one question about public features.")
-        outputs = self.sides.given(predictions, None, metric)
+        checked = self.sides.checked(predictions, length(self.sides.X), metric, "y_pred")
+        outputs = Outputs(checked, checked, None)  # known by its name: it needs no digest of its own
         title = f"{metric.name} of {name}"
         asked = question(*self.sides.values(metric.loss(self.sides.context), outputs, pairs=False), None, title)
         answer = holdout.ask(asked, name=name, who=who)

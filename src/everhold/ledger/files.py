@@ -15,8 +15,11 @@ from everhold.errors import LedgerError
 
 __all__ = [
     "JSON_FORMAT",
+    "UNKNOWN_STAMPS",
+    "FileStamps",
     "append_line",
     "exclusive",
+    "file_stamp",
     "lock",
     "read_json",
     "settle",
@@ -28,6 +31,12 @@ __all__ = [
 
 JSON_FORMAT = 1
 """Of the files beside a study: key, contest, labels, tokens. A change that an older release would misread raises it."""
+
+FileStamps = tuple[tuple[int, int], tuple[int, int]]
+"""Time of change and size of a study's file and of one beside it, to find out whether somebody else wrote."""
+
+UNKNOWN_STAMPS: FileStamps = ((-1, -1), (-1, -1))
+"""Of no files: what is in memory may not be what they say."""
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
@@ -148,3 +157,12 @@ def read_json(path: Path) -> dict[str, Any]:
             "this version or an older release wrote: update everhold."
         )
     return content
+
+
+def file_stamp(path: Path) -> tuple[int, int]:
+    """Time of change and size of a file; zeros where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size

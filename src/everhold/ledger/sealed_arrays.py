@@ -34,9 +34,9 @@ class SealedArrays:
     def _at(self, digest: str) -> Path:
         return self.folder / f"{digest}.npy.z"
 
-    def keep(self, values: NDArray[Any]) -> str:
-        """Write an array, durably, unless it is there; returns its digest."""
-        digest = self.digest_of(values)
+    def keep(self, values: NDArray[Any], digest: str | None = None) -> str:
+        """Write an array, durably, unless it is there; returns its digest, which may be known already."""
+        digest = self.digest_of(values) if digest is None else digest
         path = self._at(digest)
         try:
             if path.exists():  # kept by somebody who may have been killed before the name was durable

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from everhold.data.remote import is_url
+from everhold.data.database_urls import is_url
 from everhold.errors import SettingError, did_you_mean
 
 __all__ = ["EXAMPLE", "Config", "StudyAt"]

@@ -32,7 +32,7 @@ from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import AskedBy, Request
 from everhold.queries.round_act import RoundAct
 from everhold.server.examples import examples
-from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, Writer
+from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, StudyProgress, Writer
 from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
 from everhold.session.act_questions import checked_spend
 from everhold.session.caps import Caps
@@ -46,7 +46,6 @@ from everhold.trial import Previews, Trial, as_reading, as_statistic
 
 if TYPE_CHECKING:
     from everhold.acts import AnyAct
-    from everhold.bounds.budget import Budget
     from everhold.data.schema import Schema
     from everhold.ledger.study import Study
     from everhold.queries.answer import Answer, Preview
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from everhold.server.time_grid import TimeGrid
     from everhold.statistics.finding import Result
 
-__all__ = ["Caller", "StudyProgress", "StudyWriter"]
+__all__ = ["Caller", "StudyWriter"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -64,29 +63,6 @@ _PREVIEWS = 16  # of a rehearsal, that are made in one turn
 _PIECE = 1_000_000_000  # parts times private rows that are evaluated in one turn: a second or so
 _MOST_WORK = 100 * _PIECE  # of one act, which is done in one turn
 _SHORT = 2_000  # characters of questions that are parsed without a thread
-
-
-@dataclass(frozen=True, slots=True)
-class StudyProgress:
-    """How far a study is durable, and where it stands there."""
-
-    rounds: int
-    findings: int
-    surprises: int
-    budget: Budget
-    head: str
-    acts: int = 0
-    closed: bool = False
-
-    @property
-    def price(self) -> float:
-        """The price in nats of the next ask's interval."""
-        return self.budget.ask_price
-
-    @property
-    def records(self) -> int:
-        """How many records of the ledger have left."""
-        return Head.parse(self.head).records
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +153,7 @@ class StudyWriter:
             require_no_expect(question, expect)
             return await self._ask_statistic(caller, question)
         async with self._grid.release(caller.arrived):
-            query = (await self._ready(caller, [question]))[0]
+            query = (await self._parse_and_evaluate(caller, [question]))[0]
             answer: Answer = await self._queued(caller.request(query, expect=expect), caller)
         await self._wait_for_round(answer.round)
         return answer
@@ -185,7 +161,7 @@ class StudyWriter:
     async def ask_many(self, caller: Caller, questions: Sequence[str]) -> list[Answer]:
         """Answers in order. All questions are checked before the first is charged."""
         async with self._grid.release(caller.arrived):
-            queries = await self._ready(caller, questions)
+            queries = await self._parse_and_evaluate(caller, questions)
             answers: list[Answer] = []
             for piece in self._pieces(queries):
                 work = partial(self._holdout.session.ask_parts, piece, caller.asked_by, first=len(answers) + 1)
@@ -202,7 +178,7 @@ class StudyWriter:
         try:
             async with self._grid.release(caller.arrived):
                 with self._slots.room(caller.key):
-                    found = await arun(statistic.steps(self._declared), partial(self._parts, caller))
+                    found = await arun(statistic.steps(self._declared), partial(self._ask_parts, caller))
                     await self._queued(partial(self._holdout.record_finding, statistic, found, caller.asked_by), caller)
         finally:
             await self._wait_for_round(max((one.round for one in caller.paid), default=0))
@@ -243,12 +219,12 @@ class StudyWriter:
         async def tried(batch: Sequence[Query]) -> list[Answer]:
             found: list[Preview] = []
             for start in range(0, len(batch), _PREVIEWS):
-                some = await self._prepared(caller, batch[start : start + _PREVIEWS])
-                found += await self._queued(partial(_tried, self._holdout, some, read), caller)
+                some = await self._evaluate_off_thread(caller, batch[start : start + _PREVIEWS])
+                found += await self._queued(partial(_preview_each, self._holdout, some, read), caller)
             nats.extend(one.read_costs for one in found)
             return [as_reading(one) for one in found]
 
-        texts = await tried(await self._ready(caller, [one for one in questions if isinstance(one, str)]))
+        texts = await tried(await self._parse_and_evaluate(caller, [one for one in questions if isinstance(one, str)]))
         answers = iter(texts)
         return [
             next(answers) if isinstance(one, str) else await arun(as_statistic(one).steps(self._declared), tried)
@@ -273,16 +249,16 @@ class StudyWriter:
                     "questions. Nothing was charged."
                 )
 
-        async def previews(batch: QuestionBatch) -> list[Answer]:
+        async def rehearsed(batch: QuestionBatch) -> list[Answer]:
             count(batch)
-            return await self._previews(caller, batch)
+            return await self._rehearse_parts(caller, batch)
 
         texts = [one for one in questions if isinstance(one, str)]
         caller.permit(len(texts))
-        count(await self._ready(caller, texts))
+        count(await self._parse_and_evaluate(caller, texts))
         for one in questions:
             if not isinstance(one, str):
-                await arun(as_statistic(one).steps(self._declared), previews)
+                await arun(as_statistic(one).steps(self._declared), rehearsed)
         return parts
 
     def _perform(self, wanted: AnyAct, caller: Caller) -> tuple[Any, int]:
@@ -295,22 +271,22 @@ class StudyWriter:
     async def try_out(self, caller: Caller, question: str) -> Preview: ...
 
     @overload
-    async def try_out(self, caller: Caller, question: Statistic[R]) -> R: ...
+    async def try_out(self, caller: Caller, question: Statistic[Any]) -> Trial: ...
 
-    @overload
-    async def try_out(self, caller: Caller, question: str | Statistic[R]) -> Any: ...
-
-    async def try_out(self, caller: Caller, question: str | Statistic[R]) -> Any:
-        """A preview of a yes/no question; of a statistic its result if nothing surprised, as in `Holdout.rehearsal`.
-
-        `try_both` gives the trial that `Holdout.try_out` gives.
-        """
+    async def try_out(self, caller: Caller, question: str | Statistic[Any]) -> Preview | Trial:
+        """As `Holdout.try_out`: a preview of a yes/no question; of a statistic a trial, as `try_both` gives it."""
+        if not isinstance(question, str):
+            return await self.try_both(caller, question)
         async with self._grid.release(caller.arrived):
-            if isinstance(question, str):
-                query = (await self._ready(caller, [question]))[0]
-                return await self._queued(partial(self._holdout.try_out, query), caller)
+            query = (await self._parse_and_evaluate(caller, [question]))[0]
+            preview: Preview = await self._queued(partial(self._holdout.try_out, query), caller)
+        return preview
+
+    async def rehearse(self, caller: Caller, statistic: Statistic[R]) -> R:
+        """As `Holdout.rehearsal`: a statistic's result if no part of it were a surprise."""
+        async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
-                return await arun(question.steps(self._declared), partial(self._previews, caller))
+                return await arun(statistic.steps(self._declared), partial(self._rehearse_parts, caller))
 
     async def try_both(self, caller: Caller, question: object) -> Trial:
         """What ask and read would show of a question or a statistic."""
@@ -320,8 +296,8 @@ class StudyWriter:
             new = previews.missing(batch)
             caller.permit(len(new))
             for start in range(0, len(new), _PREVIEWS):
-                some = await self._prepared(caller, new[start : start + _PREVIEWS])
-                work = partial(_tried, self._holdout, some, RoundAct("read", parts=len(batch)))
+                some = await self._evaluate_off_thread(caller, new[start : start + _PREVIEWS])
+                work = partial(_preview_each, self._holdout, some, RoundAct("read", parts=len(batch)))
                 found = await self._queued(work, caller)
                 previews.by_name |= {query.name: one for query, one in zip(some, found, strict=True)}
             return answers(batch)
@@ -332,9 +308,10 @@ class StudyWriter:
                 read = await arun(wanted.steps(self._declared), partial(tried, previews.read))
         return previews.trial(ask, read, self.progress.budget.privacy)
 
-    async def _parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
+    async def _ask_parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
+        """Ask the parts of a statistic, and note what was paid for them."""
         caller.permit(len(batch))
-        queries = await self._prepared(caller, batch)
+        queries = await self._evaluate_off_thread(caller, batch)
         requests = [caller.request(query, len(caller.paid) + part) for part, query in enumerate(queries, 1)]
         found: list[Answer | EverholdError] = []
         if len(requests) == 1:  # beside the questions of others
@@ -358,12 +335,13 @@ class StudyWriter:
                 raise
             return error
 
-    async def _previews(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
+    async def _rehearse_parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
+        """The parts of a statistic, as they would be answered if nothing surprised."""
         caller.permit(len(batch))
         found: list[Answer] = []
         for start in range(0, len(batch), _PREVIEWS):
-            some = await self._prepared(caller, batch[start : start + _PREVIEWS])
-            found += await self._queued(partial(_previewed, self._holdout, some), caller)
+            some = await self._evaluate_off_thread(caller, batch[start : start + _PREVIEWS])
+            found += await self._queued(partial(_rehearse_each, self._holdout, some), caller)
         return found
 
     def put(self, work: Request | Callable[[], T], arrived: float | None = None) -> Future[Any]:
@@ -373,7 +351,7 @@ class StudyWriter:
     async def _queued(self, work: Request | Callable[[], Any], caller: Caller) -> Any:
         return await asyncio.wrap_future(self.put(work, caller.arrived))
 
-    async def _ready(self, caller: Caller, questions: Sequence[str]) -> list[Query]:
+    async def _parse_and_evaluate(self, caller: Caller, questions: Sequence[str]) -> list[Query]:
         """Questions parsed, and large ones evaluated on the public rows, outside the writer's thread.
 
         What is small altogether is done at once; anything else in a thread, so that the event loop goes on.
@@ -383,9 +361,10 @@ class StudyWriter:
             queries = await self._slots.run(caller.key, lambda: [session.query(one) for one in questions])
         else:
             queries = [session.query(question) for question in questions]
-        return await self._prepared(caller, queries)
+        return await self._evaluate_off_thread(caller, queries)
 
-    async def _prepared(self, caller: Caller, queries: Sequence[Query]) -> list[Query]:
+    async def _evaluate_off_thread(self, caller: Caller, queries: Sequence[Query]) -> list[Query]:
+        """The same questions, evaluated on the public rows outside the writer's thread; small ones as they are."""
         session = self._holdout.session
         if session.scanner.is_light(queries):
             return list(queries)
@@ -540,11 +519,11 @@ class StudyWriter:
         return f"StudyWriter({self.name}, {self.progress.rounds:,} questions)"
 
 
-def _previewed(holdout: Holdout, queries: Sequence[Query]) -> list[Answer]:
+def _rehearse_each(holdout: Holdout, queries: Sequence[Query]) -> list[Answer]:
     return [as_answer(holdout.try_out(query)) for query in queries]
 
 
-def _tried(holdout: Holdout, queries: Sequence[Query], read: RoundAct) -> list[Preview]:
+def _preview_each(holdout: Holdout, queries: Sequence[Query], read: RoundAct) -> list[Preview]:
     return [holdout.session.try_out(query, read=read) for query in queries]
 
 

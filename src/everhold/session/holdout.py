@@ -30,6 +30,7 @@ from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Verdict, width_text
 from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
+from everhold.queries.round_act import RoundAct
 from everhold.results import html_table
 from everhold.session.outlook import outlook, small_reference
 from everhold.session.private_acts import acts_of
@@ -49,7 +50,7 @@ from everhold.statistics.shortcuts import shortcut
 from everhold.statistics.spread import Correlation, Variance
 from everhold.statistics.statistic import QuestionBatch, Statistic, run
 from everhold.statistics.tables import Histogram, Table
-from everhold.trial import Trial, try_both
+from everhold.trial import Trial, trial_of
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from everhold.ledger.replay import Analyst
     from everhold.queries.answer import Preview
     from everhold.queries.protocol import Mechanism, Outcome
+    from everhold.queries.query import Query
     from everhold.queries.request import AskedBy, Request
 
 __all__ = ["Holdout", "holdout_without_rows"]
@@ -656,14 +658,22 @@ class Holdout:
 
         Of a statistic: what an ask and a reading of it would show, side by side, and what each costs.
         """
-        return try_both(self, question) if is_statistic(question) else self.session.try_out(question)
+        return self.try_both(question) if is_statistic(question) else self.session.try_out(question)
+
+    def try_both(self, question: object) -> Trial:
+        """What asking and what reading would show of a question or a statistic, and what each costs: for nothing."""
+
+        def preview(query: Query, parts: int) -> Preview:
+            return self.session.try_out(query, read=RoundAct("read", parts=parts))
+
+        return trial_of(question, self.declared(), preview, self.privacy)
 
     @property
     def rehearsal(self) -> Rehearsal:
         """The same questions on the public side alone: `holdout.rehearsal.mean("bmi")` spends nothing."""
-        return Rehearsal(self._foreseen, self.session.try_out, lambda: self.schema)
+        return Rehearsal(self._rehearse, self.session.try_out, lambda: self.schema)
 
-    def _foreseen(self, statistic: Statistic[R]) -> R:
+    def _rehearse(self, statistic: Statistic[R]) -> R:
         """A statistic's result if no part of it were a surprise."""
         steps = checked_statistic(statistic).steps(self.declared())
         return run(steps, lambda batch: [as_answer(self.session.try_out(query)) for query in batch])
@@ -671,7 +681,7 @@ class Holdout:
     def check(self, question: object) -> None:
         """Raise what is wrong with a question or statistic, without asking it. Nothing is read or charged."""
         if is_statistic(question):
-            self._foreseen(cast("Statistic[Any]", question))
+            self._rehearse(cast("Statistic[Any]", question))
         else:
             self.session.query(question)
 

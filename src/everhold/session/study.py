@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from everhold.clock import timestamp
-from everhold.data.remote import Postgres, Spark, at_url, is_url
+from everhold.data.database_urls import Postgres, Spark, at_url, is_url
 from everhold.data.sample import EngineName, Sample
 from everhold.data.source import as_source
 from everhold.errors import DataError, EverholdError, LedgerError, QuestionError

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import psycopg
     from numpy.typing import NDArray
 
-    from everhold.data.remote import Postgres
+    from everhold.data.database_urls import Postgres
     from everhold.data.table import RowTable
     from everhold.queries.expression.tree import Kind
 

@@ -21,7 +21,7 @@ from everhold.errors import DataError, EverholdError, MissingExtra
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.data.remote import Spark
+    from everhold.data.database_urls import Spark
     from everhold.data.table import RowTable
     from everhold.queries.expression.tree import Kind
 

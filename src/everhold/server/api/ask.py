@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
 from everhold.acts import ACTS, sent_question
+from everhold.results import JsonResult
 from everhold.server.dependencies import ContextOf, RequestContext, StatisticRequest, StudyFor, statistic_request
 from everhold.server.errors import HTTPRefusal
 from everhold.server.request_schemas import Ask, AskMany, Body, TryOut, statistic_body
@@ -45,7 +46,14 @@ async def _tried(
     study: StudyWriter, context: RequestContext, question: str | Statistic[Any], *, both: bool = False
 ) -> Response:
     """The one way of a question or a statistic on the public side."""
-    found = await (study.try_both if both else study.try_out)(context.caller("try_out"), question)
+    caller = context.caller("try_out")
+    found: JsonResult
+    if both:
+        found = await study.try_both(caller, question)
+    elif isinstance(question, str):
+        found = await study.try_out(caller, question)
+    else:
+        found = await study.rehearse(caller, question)
     return JSONResponse(found.to_dict())
 
 

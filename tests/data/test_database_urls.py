@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import everhold as eh
-from everhold.data.remote import at_url, is_url
+from everhold.data.database_urls import at_url, is_url
 from everhold.errors import DataError, MissingExtra, SettingError
 from everhold.server.config import Config
 from everhold.session.study import _location
