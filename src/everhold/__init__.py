@@ -184,7 +184,7 @@ _NAMES_IN = {
     "ledger.rounds": ("Round",),
     "mechanism.aqa_ogd": ("AqaOgd",),
     "mechanism.rules": ("Corrective", "Entropic", "Gradient", "Rule"),
-    "mechanism.tolerance": ("Anytime", "TolerancePolicy", "FixedPrecision"),
+    "mechanism.tolerance": ("Anytime", "FixedPrecision", "TolerancePolicy"),
     "oracle": ("SQOracle",),
     "plots": ("forest",),
     "priors.labels": ("Labels",),

@@ -200,7 +200,7 @@ def test_a_means_printed_interval_contains_the_private_one(known):
                 n,
                 centre=rates.centre,
                 rates=rates.rates,
-                nats=rates.nats,
+                nats=rates.price,
                 top=STEPS,
                 reaches=rates.reaches,
             )
@@ -310,7 +310,7 @@ def test_a_variances_printed_interval_contains_every_variance_of_its_means():
         outcome = measure.decide([Sums.of(-x), Sums.of(x), Sums.of(square)])
         found = []
         for part, rates in zip((x, square), measure.rates, strict=True):
-            assert rates.nats >= nats + log(2) - 1e-12
+            assert rates.price >= nats + log(2) - 1e-12
             steps = (part + VALUE_ONE).astype(int)
             found.append(rates.interval(int(steps.sum()), int((steps.astype(object) ** 2).sum()), n, 0))
         mean, second = [(2 * float(end) - 1) for end in found[0]], [float(end) for end in found[1]]

@@ -43,7 +43,7 @@ def test_shares(mechanism, act):
     proposal = mechanism.propose(expression("a", KINDS), act)
     at, fooled = proposal.measure.inputs, 0
     for others in range(OTHERS + 1):
-        alone = binomial_interval(others, others, OTHERS, at.nats)
+        alone = binomial_interval(others, others, OTHERS, at.price)
         for known in (0, KNOWN):
             outcome = mechanism.decide(proposal, [Sums.yes_no(others + known, ROWS)])
             assert contains(proposal.measure.ends(outcome)[1:], alone)

@@ -383,9 +383,11 @@ class Contest:
                 raise QuestionError(_NOBODY)
             return RankingPreview.of(self._plan(rounds.values(), _LAST_SHARE, last=True), file.budget, tuple(rounds), [])
         pair = self._pair(first or "", second or "", rounds)
-        plan = self._plan([rounds[one] for one in pair], spend, last=False)
+        plan = self._plan([rounds[entrant] for entrant in pair], spend, last=False)
         names = {one.round: one.name for one in file.rounds}
-        return RankingPreview.of(plan, file.budget, pair, [self._predictions(names[rounds[one]], one) for one in pair])
+        return RankingPreview.of(
+            plan, file.budget, pair, [self._predictions(names[rounds[entrant]], entrant) for entrant in pair]
+        )
 
     def duel(
         self,
@@ -409,11 +411,13 @@ class Contest:
         """
         self._require_ranks()
         with self._turn() as (_, holdout):
-            entries = {one.name: one for one in self._tally.entries()}
+            entries = {entry.name: entry for entry in self._tally.entries()}
             pair = self._pair(first, second, entries)
             if (made := self._duel_of(holdout, request_id, pair)) is not None:
                 return made
-            result = self._rank(holdout, [entries[one] for one in pair], spend, last=False, request_id=request_id, who=who)
+            result = self._rank(
+                holdout, [entries[entrant] for entrant in pair], spend, last=False, request_id=request_id, who=who
+            )
             return bool(result["beaten"][0])
 
     def _duel_of(self, holdout: Holdout, request_id: str | None, pair: tuple[str, str]) -> bool | None:
@@ -499,10 +503,10 @@ class Contest:
     ) -> dict[str, Any]:
         """Fix everything by public facts, record it, read the labels, record what is disclosed."""
         names = {number: name for name, number in self._tally.names.items()}
-        predictions = [self._predictions(names[one.round], one.name) for one in entries]
+        predictions = [self._predictions(names[entry.round], entry.name) for entry in entries]
         span = self.rules.span
-        shares = [one.value / span if self.rules.larger_is_better else 1.0 - one.value / span for one in entries]
-        plan = self._plan([one.round for one in entries], spend, last=last)
+        shares = [entry.value / span if self.rules.larger_is_better else 1.0 - entry.value / span for entry in entries]
+        plan = self._plan([entry.round for entry in entries], spend, last=last)
         labels = self._hidden.read()[self._judged_rows]
 
         def decide() -> str:
@@ -549,10 +553,10 @@ class Contest:
 
 def _require_unused(registry: Registry, known: NDArray[np.uint64]) -> None:
     """Refuse labels that a private contest has already. Only the very same ones are recognised."""
-    for one in registry.overlapping({"files": known}):
+    for other in registry.overlapping({"files": known}):
         raise RowsInUse(
-            f"these labels have a private contest already: {one.path}, made on {one.created[:10]}. What both disclose adds "
-            "up. Go on with that contest. If you count the sum of all epsilons yourself, or that contest never scored "
+            f"these labels have a private contest already: {other.path}, made on {other.created[:10]}. What both disclose "
+            "adds up. Go on with that contest. If you count the sum of all epsilons yourself, or that contest never scored "
             "anything, pass register=False (--no-register)."
         )
 

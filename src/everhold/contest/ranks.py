@@ -61,7 +61,7 @@ def standings(
         duels: `duels[i, j]`: entry i is certified better than entry j; valid at the same time as the intervals.
     """
     sign = 1.0 if larger_is_better else -1.0
-    own = [(-sign * one.value, one.high - one.low, one.round) for one in entries]
+    own = [(-sign * entry.value, entry.high - entry.low, entry.round) for entry in entries]
     if duels is None or not duels.any():
         sets = _interval_sets(entries, larger_is_better)
         order = sorted(range(len(entries)), key=lambda index: own[index])
@@ -80,17 +80,17 @@ def standings(
 
 
 def _apart(entries: Sequence[RankedScore], larger_is_better: bool) -> NDArray[np.bool_]:
-    low, high = (np.array([getattr(one, end) for one in entries]) for end in ("low", "high"))
-    found: NDArray[np.bool_] = low[:, None] > high if larger_is_better else high[:, None] < low
-    return found
+    low, high = (np.array([getattr(entry, end) for entry in entries]) for end in ("low", "high"))
+    apart: NDArray[np.bool_] = low[:, None] > high if larger_is_better else high[:, None] < low
+    return apart
 
 
 def _interval_sets(entries: Sequence[RankedScore], larger_is_better: bool) -> list[tuple[int, int]]:
     """The same as `rank_sets` where only intervals are compared, for many entries: two sorted lists."""
-    lows, highs = (sorted(getattr(one, end) for one in entries) for end in ("low", "high"))
+    lows, highs = (sorted(getattr(entry, end) for entry in entries) for end in ("low", "high"))
     count = len(entries)
-    above = [count - bisect_right(lows, one.high) for one in entries]
-    below = [bisect_left(highs, one.low) for one in entries]
+    above = [count - bisect_right(lows, entry.high) for entry in entries]
+    below = [bisect_left(highs, entry.low) for entry in entries]
     if not larger_is_better:
         above, below = below, above
     return [(1 + up, count - down) for up, down in zip(above, below, strict=True)]

@@ -61,24 +61,24 @@ class Tally:
 
     def add_rankings(self, results: Iterable[dict[str, Any] | None]) -> None:
         """Take over what rankings returned, all of them; None where one was interrupted."""
-        self.rankings = [one for one in results if one is not None]
+        self.rankings = [result for result in results if result is not None]
 
     def add(self, rounds: Iterable[LoggedRound]) -> None:
         """Count the rounds that follow."""
-        for one in rounds:
+        for logged in rounds:
             self.rounds += 1
-            if one.who is None or one.name is None or not one.name.startswith(MARK):
+            if logged.who is None or logged.name is None or not logged.name.startswith(MARK):
                 continue
-            self.names.setdefault(one.name, one.round)
-            score = Score.of_share(one.answer.as_share(), self._rules.metric, self._rules.span)
-            mine = self.entrants.setdefault(one.who, Entrant())
+            self.names.setdefault(logged.name, logged.round)
+            score = Score.of_share(logged.answer.as_share(), self._rules.metric, self._rules.span)
+            mine = self.entrants.setdefault(logged.who, Entrant())
             mine.sent += 1
-            mine.times.append(one.time)
+            mine.times.append(logged.time)
             # What was shown before was a clear improvement each time, so that the last one is the one to beat.
             if not self._rules.ladder or not mine.shown or _beyond_doubt(score, mine.shown[-1][0], self.sign):
-                mine.shown.append((score, one.time))
+                mine.shown.append((score, logged.time))
                 if mine.best is None or self.sign * score.value > self.sign * mine.best[0].value:
-                    mine.best = score, one.time
+                    mine.best = score, logged.time
 
     def judge(self, entrant: str, score: Score, *, repeated: bool) -> Submission:
         """What a score that is not counted yet means for its entrant."""
@@ -110,8 +110,8 @@ class Tally:
 
     def entries(self) -> list[RankedScore]:
         """What is ranked now, in the order of the board: every entrant's best that is shown."""
-        found = {one.name: one for one in self._entries()}
-        return [found[standing.name] for standing in self._standings(list(found.values()))]
+        scores = {score.name: score for score in self._entries()}
+        return [scores[standing.name] for standing in self._standings(list(scores.values()))]
 
     def _entries(self) -> list[RankedScore]:
         best = [(name, one.best[0]) for name, one in self.entrants.items() if one.best is not None]
@@ -142,10 +142,10 @@ class Tally:
 
     def places(self) -> list[Place]:
         """The board's lines, with rank sets from intervals and duels."""
-        found = {one.name: one for one in self._entries()}
+        scores = {score.name: score for score in self._entries()}
         lines = []
-        for standing in self._standings(list(found.values())):
-            one, entrant = found[standing.name], self.entrants[standing.name]
+        for standing in self._standings(list(scores.values())):
+            score, entrant = scores[standing.name], self.entrants[standing.name]
             when = "" if entrant.best is None else entrant.best[1]
-            lines.append(Place.of(standing, one, len(found) - 1, entrant.sent, when))
+            lines.append(Place.of(standing, score, len(scores) - 1, entrant.sent, when))
         return lines

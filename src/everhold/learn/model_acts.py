@@ -330,11 +330,11 @@ class ModelActs:
         generation: int,
     ) -> Choice:
         """The best of those who wait and of the champion so far, who comes last; with privacy, about the best of all."""
-        names = [one.label for one in candidates]
+        names = [candidate.label for candidate in candidates]
         if holdout.privacy is not None:  # the champion is one more candidate, as probable as all others together
-            shared = weights if before is None else [*(one / 2 for one in weights), Fraction(1, 2)]
-            return self._choose_noisily(holdout, metric, names, [one.outputs for one in candidates], shared)
-        leads = [0.0] * len(weights) if before is None else [*(needed_lead(one, generation) for one in weights), 0.0]
+            shared = weights if before is None else [*(weight / 2 for weight in weights), Fraction(1, 2)]
+            return self._choose_noisily(holdout, metric, names, [candidate.outputs for candidate in candidates], shared)
+        leads = [0.0] * len(weights) if before is None else [*(needed_lead(weight, generation) for weight in weights), 0.0]
         return holdout.acts.choose(
             names,
             lambda index: self._goodness(metric, candidates[index], before, leads[index]),

@@ -50,8 +50,8 @@ def back_up(study: Path, folder: Path) -> tuple[Head, list[Path]]:
 
 def _beside(study: Path) -> list[Path]:
     """What belongs to a study, without its guard, its lock and SQLite's own files."""
-    found = sorted(study.parent.glob(f"{study.name}.*"))
-    return [one for one in found if one != Guard.path_of(study) and not one.name.endswith((".lock", ".new"))]
+    files = sorted(study.parent.glob(f"{study.name}.*"))
+    return [file for file in files if file != Guard.path_of(study) and not file.name.endswith((".lock", ".new"))]
 
 
 def _copy(source: Path, folder: Path) -> Path:
@@ -59,9 +59,9 @@ def _copy(source: Path, folder: Path) -> Path:
     target = folder / source.name
     if source.is_dir():
         _make_private(target)
-        for one in sorted(source.iterdir()):
-            if not one.name.endswith((".lock", ".new")):
-                _copy(one, target)
+        for file in sorted(source.iterdir()):
+            if not file.name.endswith((".lock", ".new")):
+                _copy(file, target)
     else:
         write_atomic(target, source.read_bytes(), private=True)
     return target

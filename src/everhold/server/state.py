@@ -166,36 +166,36 @@ class ServerState:
 
     def study(self, name: str, token: Token, what: str) -> StudyWriter:
         """A study that can be asked."""
-        found = self.find(name, token, what)
-        if isinstance(found, GateWriter):
+        served = self.find(name, token, what)
+        if isinstance(served, GateWriter):
             raise HTTPRefusal(409, "a_gate", f"{name} is a gate: it takes outcomes, at POST /v1/gates/{name}/checks.")
-        if not isinstance(found, StudyWriter):
+        if not isinstance(served, StudyWriter):
             raise HTTPRefusal(
                 409,
                 "a_contest",
                 f"{name} is a contest: it takes submissions, not questions. Expected POST /v1/contests/{name}/submissions; "
                 f"its board is at GET /v1/contests/{name}/board.",
             )
-        return found
+        return served
 
     def contest(self, name: str, token: Token, what: str) -> ContestWriter:
         """A contest."""
-        found = self.find(name, token, what)
-        if not isinstance(found, ContestWriter):
+        served = self.find(name, token, what)
+        if not isinstance(served, ContestWriter):
             raise HTTPRefusal(
                 409,
                 "no_contest",
                 f"{name} is a study: it takes questions, and has no board. Expected POST /v1/studies/{name}/ask; its status "
                 f"is at GET /v1/studies/{name}/status.",
             )
-        return found
+        return served
 
     def gate(self, name: str, token: Token, what: str) -> GateWriter:
         """A gate."""
-        found = self.find(name, token, what)
-        if not isinstance(found, GateWriter):
+        served = self.find(name, token, what)
+        if not isinstance(served, GateWriter):
             raise HTTPRefusal(409, "no_gate", f"{name} is not a gate. GET /v1/studies says what there is.")
-        return found
+        return served
 
     def readable_by(self, token: Token) -> list[Served]:
         """All that a token may read."""
@@ -246,15 +246,15 @@ class ServerState:
 
     def record_for(self, name: str, token: Token) -> Served:
         """The record of a study is for its readers; that of a contest, which holds submissions, for auditors."""
-        found = self.find(name, token, "read")
-        return self.find(name, token, "audit") if isinstance(found, ContestWriter) else found
+        served = self.find(name, token, "read")
+        return self.find(name, token, "audit") if isinstance(served, ContestWriter) else served
 
     # tokens --------------------------------------------------------------------------------------------------------
 
     def tokens_of(self, custodian: Token) -> list[Token]:
         """The tokens that a custodian may see: all, or those for none but the custodian's studies."""
         self._require_custodian(custodian)
-        return [one for one in self.tokens.all() if _within(one.studies, custodian.studies)]
+        return [token for token in self.tokens.all() if _within(token.studies, custodian.studies)]
 
     def make_token(
         self, custodian: Token, name: str, scope: str, *, studies: Sequence[str], days: float | None
@@ -302,9 +302,9 @@ class ServerState:
 
     def close(self) -> None:
         """Answer what waits, and give up the studies."""
-        for one in self.served.values():
+        for served in self.served.values():
             with suppress(EverholdError):
-                one.close()
+                served.close()
         if self._log is not None:
             self._log.close()
 

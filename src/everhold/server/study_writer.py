@@ -217,18 +217,20 @@ class StudyWriter:
         nats: list[float] = []
 
         async def tried(batch: Sequence[Query]) -> list[Answer]:
-            found: list[Preview] = []
+            previews: list[Preview] = []
             for start in range(0, len(batch), _PREVIEWS):
                 some = await self._evaluate_off_thread(caller, batch[start : start + _PREVIEWS])
-                found += await self._queued(partial(_preview_each, self._holdout, some, read), caller)
-            nats.extend(one.read_costs for one in found)
-            return [as_reading(one) for one in found]
+                previews += await self._queued(partial(_preview_each, self._holdout, some, read), caller)
+            nats.extend(preview.read_costs for preview in previews)
+            return [as_reading(preview) for preview in previews]
 
-        texts = await tried(await self._parse_and_evaluate(caller, [one for one in questions if isinstance(one, str)]))
+        texts = await tried(
+            await self._parse_and_evaluate(caller, [question for question in questions if isinstance(question, str)])
+        )
         answers = iter(texts)
         return [
-            next(answers) if isinstance(one, str) else await arun(as_statistic(one).steps(self._declared), tried)
-            for one in questions
+            next(answers) if isinstance(question, str) else await arun(as_statistic(question).steps(self._declared), tried)
+            for question in questions
         ], nats
 
     async def _check(self, caller: Caller, wanted: AnyAct) -> int:
