@@ -173,12 +173,12 @@ def test_a_certificate_is_refused_by_what_others_have_disclosed_meanwhile(held, 
     asked = held.ask("age > 40")
     perform = type(held.session.recorder).perform
 
-    def after_others(self, *given):
+    def after_others(self, *given, **more):
         with monkeypatch.context() as patch:
             patch.setattr(type(self), "perform", perform)
             for age in range(50, 60):
                 held.read(f"age > {age}")
-        return perform(self, *given)
+        return perform(self, *given, **more)
 
     monkeypatch.setattr(type(held.session.recorder), "perform", after_others)
     with pytest.raises(eh.QuestionError, match="would not be narrower"):
