@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isinf, nan, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -29,11 +29,21 @@ from everhold.mechanism.measures.private import PrivateCells, PrivateTolerance
 from everhold.mechanism.measures.quantiles import QuantileCells
 from everhold.mechanism.measures.spreads import SpreadCells, combined
 from everhold.mechanism.measures.tolerances import CountTolerance, MeanTolerance, room_beyond
+from everhold.mechanism.measures.unforeseen import UnforeseenCells
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
 from everhold.queries.answer import Answer, Preview
-from everhold.queries.expression.groups import GROUPED, GroupDifference, GroupMean, GroupShare, PairedShares, SpreadOf
+from everhold.queries.expression.groups import (
+    GROUPED,
+    GroupDifference,
+    GroupMean,
+    GroupShare,
+    PairedShares,
+    QuantileOf,
+    SpreadOf,
+    of_everybody,
+)
 from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
 from everhold.queries.round_act import ASK, READ, RoundAct
@@ -41,7 +51,7 @@ from everhold.queries.round_act import ASK, READ, RoundAct
 if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator, Look
     from everhold.mechanism.tolerance import TolerancePolicy
-    from everhold.queries.expression.groups import Grouped
+    from everhold.queries.expression.groups import Grouped, OneGroup
     from everhold.queries.grid import Scale, Sums
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
@@ -55,6 +65,10 @@ _CHOSEN = Precision(Fraction(1, 2), 16, Fraction(103, 100), widest=Fraction(2, 5
 _LARGE_BATCH = 8
 _MOST_TAUGHT = 32  # questions of one batch that the sketch learns
 _LEAST_GROUP = 2.0**-20
+_FEW_PUBLIC_ROWS = 5.0  # with fewer, the size of a group is not foreseen
+_UNFORESEEN_GROUP = 0.125  # the share of the rows that such a group is taken to have, where its size is not disclosed
+_OF_A_GROUP = (GroupShare, GroupMean, QuantileOf, SpreadOf)
+_UNFORESEEN_DRAWS = 4.0  # what is known of it, in rows: next to nothing
 _LARGEST_SQUARE = 400.0  # of one forecast's error: 20 foreseen standard deviations
 
 
@@ -268,7 +282,10 @@ class Everhold:
                 raise QuestionError(
                     "this holdout measures groups by linear questions. Ask for a statistic, such as eh.Mean(...)."
                 )
-            forecast = _expected(_group_forecast(look.values, look, query), act.expect)
+            forecast = _group_forecast(look.values, look, query)
+            if isinstance(query, _OF_A_GROUP) and query.given is not None and self._is_unforeseen(forecast):
+                return self._unforeseen_proposal(query, forecast.group, inputs, act)
+            forecast = _expected(forecast, act.expect)
             return EverholdProposal(
                 t, query, forecast, None, self._group_measure(query, forecast, look, inputs), price, act, 0.0
             )
@@ -311,6 +328,33 @@ class Everhold:
             return EverholdProposal(t, query, forecast, values, measure, inputs.price, act)
         cells = MeanCells(asked, forecast, inputs)
         return EverholdProposal(t, query, forecast, values, cells, inputs.price, act, 2.0 * cells.laddered.allowed)
+
+    def _is_unforeseen(self, forecast: SketchValue) -> bool:
+        """Whether the public side has almost no row of the group."""
+        return forecast.group * self._estimator.draws < _FEW_PUBLIC_ROWS
+
+    def _unforeseen_proposal(
+        self, query: OneGroup, foreseen: float, inputs: MeasureInputs, act: RoundAct
+    ) -> EverholdProposal:
+        """A group of unknown size: it is expected to be as everybody is, and a reading first says how large it is."""
+        everybody = of_everybody(query)
+        look = cast("Look", self._estimator.look(self._state.sketch, everybody.parts))
+        size = foreseen if act.kind == "ask" else _UNFORESEEN_GROUP
+        guess = replace(_group_forecast(look.values, look, everybody), group=size, draws=_UNFORESEEN_DRAWS)
+        guess = _expected(guess, act.expect)
+
+        def made_for(rows: float) -> GroupShareCells | GroupMeanCells:
+            sized = replace(guess, group=min(rows / inputs.others, 1.0))
+            if isinstance(query, GroupShare):
+                return GroupShareCells(query, sized, None, inputs)
+            return GroupMeanCells(cast(GroupMean, query), sized, None, inputs)
+
+        measure: Measure
+        if isinstance(query, GroupShare | GroupMean) and act.kind != "ask":
+            measure = UnforeseenCells(inputs.others, made_for)
+        else:
+            measure = self._group_measure(query, guess, look, inputs)
+        return EverholdProposal(self._state.round + 1, query, guess, None, measure, inputs.price, act, 0.0)
 
     def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, inputs: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])

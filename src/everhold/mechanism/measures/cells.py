@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Cells", "LadderedCells", "LadderedMeasure", "PrivateEstimate", "down", "up"]
 
 _MARGIN = 1.05  # of the foreseen distance, before the first step
+_FAR = 4  # times the larger foreseen distance
 
 
 class Cells(NamedTuple):
@@ -117,11 +118,20 @@ class LadderedCells:
                 return QUIET
         j = self.cells.of(estimate.value)
         edges = self.cells.edges(j)
+        below, above = self._radii(j)
         step = max(
-            self._step((edges[0] - estimate.low) * POSITION_ONE, self.radii[0]),
-            self._step((estimate.high - edges[1]) * POSITION_ONE, self.radii[1]),
+            self._step((edges[0] - estimate.low) * POSITION_ONE, below),
+            self._step((estimate.high - edges[1]) * POSITION_ONE, above),
         )
         return j, step
+
+    def _radii(self, j: int) -> tuple[int, int]:
+        """The foreseen distances at a cell: alike on both sides where it is far from the forecast.
+
+        They may differ much at a forecast near 0 or 1, and there a step that one side needs would be wasted on the other.
+        """
+        most = max(self.radii)
+        return (most, most) if abs(j) * self.cells.width > _FAR * most else self.radii
 
     def deviation(self, outcome: Outcome) -> float | None:
         """How far the cell is from the forecast, in foreseen standard deviations; None where no cell was disclosed."""
@@ -168,8 +178,9 @@ class LadderedCells:
         j, step = cell_and_step(outcome)
         edges = self.cells.edges(j)
         ladder = self.precision.ladder
-        lower = edges[0] - Fraction(_ladder(self.radii[0], step, ladder), POSITION_ONE)
-        upper = edges[1] + Fraction(_ladder(self.radii[1], step, ladder), POSITION_ONE)
+        below, above = self._radii(j)
+        lower = edges[0] - Fraction(_ladder(below, step, ladder), POSITION_ONE)
+        upper = edges[1] + Fraction(_ladder(above, step, ladder), POSITION_ONE)
         centre = min(max((edges[0] + edges[1]) / 2, Fraction(0)), Fraction(1))
         return float(centre), max(down(lower) - self.quantum, 0.0), min(up(upper) + self.quantum, 1.0)
 

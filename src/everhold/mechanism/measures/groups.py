@@ -75,6 +75,10 @@ class GroupShareCells(LadderedMeasure):
             ends = binomial_interval(max(yes - self.inputs.known_rows, 0), min(yes, others), others, self.inputs.price)
         return self.laddered.decide(PrivateEstimate(Fraction(yes, yes + no), Fraction(ends[0]), Fraction(ends[1])))
 
+    def rows_of(self, sums: Sequence[Sums]) -> int:
+        """Yes and no."""
+        return sum(count_of(total, self.inputs.rows) for total in sums)
+
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private share of the group."""
         yes, no = (count_of(total, self.inputs.rows) for total in sums)
@@ -124,6 +128,10 @@ class GroupMeanCells(LadderedMeasure):
         return self.laddered.decide(
             PrivateEstimate(Fraction(first, m * STEPS), *self.rates.interval(first, squares, m, known))
         )
+
+    def rows_of(self, sums: Sequence[Sums]) -> int:
+        """From below and from above, together one for each row."""
+        return sum(in_steps(total, self.inputs.rows)[0] for total in sums) // STEPS
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private mean of the group."""

@@ -9,6 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from everhold.bounds.concentration import kl_interval
+from everhold.bounds.elementary import ln
 from everhold.bounds.fan import fan_interval, fan_radius, fan_rate, fan_reach
 from everhold.mechanism.measures.cells import LadderedCells, LadderedMeasure, PrivateEstimate, down, up
 from everhold.mechanism.measures.measure import (
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["MeanCells", "Rates"]
 
+_LITTLE_SPREAD = STEPS * STEPS / 400.0  # a standard deviation of 1/20 of the range
+_FAN_NATS = ln(20.0) - ln(19.0) + 2.0**-40
+_OTHER_NATS = ln(20.0) + 2.0**-40
+"""Of the failure probability of an end, 19/20 is Fan's and 1/20 Chernoff's."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rates:
@@ -39,6 +45,8 @@ class Rates:
         centre: in steps.
         rates, reaches: λ and b below and above; no rates: Chernoff's bound is foreseen to be narrower.
         radii: the foreseen distances from the mean to the ends, as positions.
+        hedged: whether Chernoff's bound is kept at hand, for 1/20 of the failure probability: where hardly any spread is
+            foreseen, Fan's λ says almost nothing if the rows turn out to be spread widely after all.
     """
 
     centre: int
@@ -46,6 +54,7 @@ class Rates:
     reaches: tuple[int, int]
     radii: tuple[float, float]
     price: float
+    hedged: bool = False
 
     @classmethod
     def foreseen(cls, position: float, second: float, rows: float, price: float) -> Rates:
@@ -62,28 +71,36 @@ class Rates:
         low, high = kl_interval(x, x, price / rows)
         kl = x - low, high - x
         if min(fan[0], x) + min(fan[1], 1.0 - x) < kl[0] + kl[1]:
-            return cls(centre, rates, (below, above), fan, price)
+            return cls(centre, rates, (below, above), fan, price, second < _LITTLE_SPREAD)
         return cls(centre, None, (below, above), kl, price)
 
     def interval(self, first: int, squares: int, rows: int, known_rows: int) -> tuple[Fraction, Fraction]:
         """The ends, as positions, from Σx and Σx² over `rows` rows, of which the analyst may know some."""
-        if self.rates is not None:
-            low, high = fan_interval(
-                first,
-                squares,
-                rows,
-                centre=self.centre,
-                rates=self.rates,
-                nats=self.price,
-                reaches=self.reaches,
-                known_rows=known_rows,
-            )
-            return low / STEPS, high / STEPS
+        if self.rates is None:
+            return self._chernoff(first, rows, known_rows, self.price)
+        low, high = fan_interval(
+            first,
+            squares,
+            rows,
+            centre=self.centre,
+            rates=self.rates,
+            nats=self.price + (_FAN_NATS if self.hedged else 0.0),
+            reaches=self.reaches,
+            known_rows=known_rows,
+        )
+        ends = low / STEPS, high / STEPS
+        if not self.hedged:
+            return ends
+        other = self._chernoff(first, rows, known_rows, self.price + _OTHER_NATS)
+        return max(ends[0], other[0]), min(ends[1], other[1])
+
+    @staticmethod
+    def _chernoff(first: int, rows: int, known_rows: int, price: float) -> tuple[Fraction, Fraction]:
         others = rows - known_rows
         if others < 1:
             return Fraction(0), Fraction(1)
         least, most = Fraction(first - known_rows * STEPS, others * STEPS), Fraction(first, others * STEPS)
-        ends = kl_interval(down(max(least, Fraction(0))), up(min(most, Fraction(1))), self.price / others)
+        ends = kl_interval(down(max(least, Fraction(0))), up(min(most, Fraction(1))), price / others)
         return Fraction(ends[0]), Fraction(ends[1])
 
 

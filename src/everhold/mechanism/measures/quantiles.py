@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import inf, sqrt
+from itertools import pairwise
+from math import ceil, inf, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
 
 __all__ = ["QuantileCells"]
+
+_PARTS = 64
+"""No two neighbouring thresholds are farther apart than this part of the range."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +87,7 @@ class QuantileCells:
         else:
             positions = {2 * position for position in positions}
         inside = {_rounded(low + (high - low) * (position / (2 * STEPS)), query.step) for position in positions}
-        thresholds = (low, *sorted(t for t in inside if low < t < high), high)
+        thresholds = _without_gaps((low, *sorted(t for t in inside if low < t < high), high), query.step)
 
         def value_at(level: float, *, below: bool = False) -> float:
             position = 0 if level <= 0.0 else STEPS if level >= 1.0 else _at_level(steps, total, level)
@@ -187,6 +191,21 @@ class QuantileCells:
         steps = np.where(up <= position * STEPS + 0.5, 1.0 - q, -q) * member
         values = GridValues("mean", np.rint(steps * VALUE_ONE))
         return Lesson(values, 0.0, 2.0**-7 * self.forecast.group, 0.05 * self.forecast.group)
+
+
+def _without_gaps(thresholds: tuple[float, ...], step: float | None) -> tuple[float, ...]:
+    """With thresholds in every wide gap: where the sketch has no rows, the private ones may have their quantile.
+
+    >>> _without_gaps((0.0, 0.5, 1.0, 64.0), 16.0)
+    (0.0, 0.5, 1.0, 16.0, 32.0, 48.0, 64.0)
+    """
+    widest = (thresholds[-1] - thresholds[0]) / _PARTS
+    filled = set(thresholds)
+    for below, above in pairwise(thresholds):
+        pieces = ceil((above - below) / widest)
+        between = (_rounded(below + (above - below) * (i / pieces), step) for i in range(1, pieces))
+        filled.update(t for t in between if below < t < above)
+    return tuple(sorted(filled))
 
 
 def _distribution(values: tuple[GridValues, GridValues], masses: NDArray[np.float64]) -> tuple[list[tuple[int, int]], int]:

@@ -7,14 +7,14 @@ shows why one round is enough.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from everhold.errors import QuestionError
 from everhold.queries.expression import bounded_mean, conjunction, question_of
 from everhold.queries.expression.canonical import text_of
 from everhold.queries.expression.question import BoundedMean, Expression
-from everhold.queries.expression.tree import Logic, Node, Number, Test
+from everhold.queries.expression.tree import Logic, Node, Number, Test, Truth
 
 if TYPE_CHECKING:
     from everhold.queries.grid import GridValues, Scale, Sums
@@ -26,12 +26,14 @@ __all__ = [
     "GroupMean",
     "GroupShare",
     "Grouped",
+    "OneGroup",
     "PairedShares",
     "QuantileOf",
     "SpreadOf",
     "group_difference",
     "group_mean",
     "group_share",
+    "of_everybody",
     "paired_shares",
     "quantile_of",
     "spread_of_means",
@@ -214,6 +216,17 @@ class SpreadOf(_GroupQuestion):
 Grouped = GroupShare | GroupMean | QuantileOf | GroupDifference | PairedShares | SpreadOf
 GROUPED = (GroupShare, GroupMean, QuantileOf, GroupDifference, PairedShares, SpreadOf)
 """All kinds of questions that are measured in one round, though they are not linear."""
+
+
+OneGroup = GroupShare | GroupMean | QuantileOf | SpreadOf
+"""Questions of all rows or of one group."""
+
+
+def of_everybody(question: OneGroup) -> OneGroup:
+    """The same question of all rows. It keeps its name, so it is for the public side alone."""
+    if isinstance(question, GroupShare):
+        return replace(question, given=Truth(True))
+    return replace(question, given=None)
 
 
 def group_share(tree: Node, given: Node) -> GroupShare:
