@@ -17,11 +17,12 @@ import pytest
 import everhold as eh
 from everhold.bounds.binomial import binomial_interval, tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, Code
+from everhold.bounds.concentration import kl_interval
 from everhold.bounds.fan import fan_interval
 from everhold.ledger.act_prices import narrowed_answer
 from everhold.ledger.rounds import Digest, Round
 from everhold.mechanism.everhold import Everhold, EverholdProposal
-from everhold.mechanism.measures import cells
+from everhold.mechanism.measures import cells, numbers
 from everhold.mechanism.measures.counts import CountCells
 from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
 from everhold.mechanism.measures.measure import POSITION_ONE, MeasureInputs, Precision
@@ -30,6 +31,7 @@ from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.measures.quantiles import QuantileCells
 from everhold.mechanism.measures.spreads import SpreadCells
 from everhold.mechanism.measures.tolerances import CountTolerance
+from everhold.mechanism.measures.unforeseen import UnforeseenCells
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Tolerance
 from everhold.queries.expression import number, question_of
 from everhold.queries.expression.groups import quantile_of
@@ -163,7 +165,8 @@ def assert_least_step(measure, outcome, private) -> None:
     else:
         edges, laddered = measure.laddered.cells.edges(j), measure.laddered
         below, above = (
-            Fraction(cells._ladder(radius, step - 1, laddered.precision.ladder), POSITION_ONE) for radius in laddered.radii
+            Fraction(cells._ladder(radius, step - 1, laddered.precision.ladder), POSITION_ONE)
+            for radius in laddered._radii(j)
         )
         low, high = edges[0] - below, edges[1] + above
     assert private[0] < low or high < private[1], "a smaller step is enough"
@@ -173,9 +176,9 @@ def assert_least_step(measure, outcome, private) -> None:
 def test_a_means_printed_interval_contains_the_private_one(known):
     """Random rows, forecasts right and wrong: Fan's bound, or Chernoff's, computed apart from the measure."""
     rng = np.random.default_rng(known)
-    steps_seen, fans = set(), 0
+    steps_seen, fans, hedged = set(), 0, 0
     for trial in range(300):
-        n = int(rng.integers(known + 1, 200))
+        n = int(rng.integers(known + 1, 4_000 if trial % 5 == 0 else 200))
         spread = VALUE_ONE * 10.0 ** rng.uniform(-3, 0)
         values = np.clip(np.rint(rng.normal(rng.uniform(-1, 1) * VALUE_ONE, spread, n)), -VALUE_ONE, VALUE_ONE)
         u = Fraction(int(rng.integers(-100, 101)), 100) if trial % 2 else Fraction(round(values.mean()), VALUE_ONE)
@@ -193,24 +196,31 @@ def test_a_means_printed_interval_contains_the_private_one(known):
         rates = measure.rates
         private = rates.interval(first, squares, n, known)
         if rates.rates is not None and not known:
-            fans += 1
+            hedged += rates.hedged
+            fans += not rates.hedged
+            fan_price = rates.price + (log(20 / 19) if rates.hedged else 0.0)
             ends = fan_interval(
                 first,
                 squares,
                 n,
                 centre=rates.centre,
                 rates=rates.rates,
-                nats=rates.price,
+                nats=fan_price + 2.0**-40 * rates.hedged,
                 top=STEPS,
                 reaches=rates.reaches,
             )
-            assert private == (ends[0] / STEPS, ends[1] / STEPS)
+            ends = ends[0] / STEPS, ends[1] / STEPS
+            if rates.hedged:
+                x_bar = first / n / STEPS
+                other = kl_interval(x_bar, x_bar, (rates.price + log(20)) / n)
+                ends = max(ends[0], other[0]), min(ends[1], other[1])
+            assert private == pytest.approx(ends, abs=1e-8 if rates.hedged else 0.0)
         if outcome is QUIET:
             assert contains(measure, outcome, private)
         else:
             steps_seen.add(outcome[1])
             assert_least_step(measure, outcome, private)
-    assert fans > 50 or known
+    assert (fans > 50 and hedged > 5) or known
     assert len(steps_seen) > 10, "the ladder was hardly used: this tests nothing"
 
 
@@ -245,6 +255,49 @@ def test_a_group_shares_printed_interval_contains_the_private_one(known):
                 widest = max(widest, outcome[1])
                 assert_least_step(measure, outcome, private)
     assert widest > 3
+
+
+def unforeseen(n: int, u: Fraction = Fraction(1, 5), **more) -> UnforeseenCells:
+    return UnforeseenCells(n, lambda rows: shares_of_group(n, u, group=min(rows / n, 1.0), draws=4.0, **more))
+
+
+@pytest.mark.parametrize("known", [0, 3])
+def test_a_group_of_unknown_size_is_printed_with_its_private_interval(known):
+    """Every (k, m) of 40 rows; and the size is right: as fine as if it had been foreseen, but for the grid of sizes."""
+    n = 40
+    measure = unforeseen(n, nats=3.0, known=known, fine=Fraction(1, 2))
+    sizes = set()
+    for k, m in all_pairs(n):
+        outcome = decided(measure, k, m, n)
+        if m == 0:
+            assert outcome == NOTHING
+            assert measure.charge(outcome) == pytest.approx(log(2))
+            continue
+        inner, one = measure._inner(outcome)
+        sizes.add(inner.forecast.group)
+        assert inner.forecast.group * n / 1.5 <= m < inner.forecast.group * n / 0.75 or inner.forecast.group == 1.0
+        private = (0.0, 1.0)
+        if m > known:
+            private = binomial_interval(max(k - known, 0), min(k, m - known), m - known, 3.0)
+        assert contains(measure, outcome, private)
+        assert_least_step(inner, one, private)
+    assert len(sizes) == 6
+
+
+def test_what_a_group_of_unknown_size_may_disclose_weighs_at_most_one():
+    """By enumeration of all samples. Control: without the code of the size it would be more."""
+    dearest = 0.0
+    for n, u, fine in product((1, 2, 7, 24, 60), FORECASTS[::5], (Fraction(1, 32), Fraction(1), Fraction(3))):
+        measure = unforeseen(n, u, fine=fine)
+        outcomes = {decided(measure, k, m, n) for k, m in all_pairs(n)}
+        assert masses(measure, outcomes) <= 1.0 + 1e-12
+        uncharged = (len(measure.sizes) if one != NOTHING else 1 for one in outcomes)
+        dearest = max(dearest, sum(many * exp(-measure.charge(one)) for many, one in zip(uncharged, outcomes, strict=True)))
+    assert dearest > 1.0
+
+
+def test_what_is_kept_at_hand_divides_one_failure_probability():
+    assert exp(-numbers._FAN_NATS) + exp(-numbers._OTHER_NATS) <= 1.0
 
 
 def group_mean(n: int, u: Fraction, second: int, group: float, **more) -> GroupMeanCells:
@@ -366,6 +419,10 @@ def test_a_group_share_misses_with_at_most_its_probability_whatever_the_size(nat
         return (low + 0.12 if low else 0.0), (high - 0.12 if high < 1 else 1.0)
 
     assert worst_given_size(measure, 14, moved) > 2 * exp(-nats)
+    if deviations is None:
+        measure = unforeseen(14, nats=nats, **precision)
+        assert worst_given_size(measure, 14, lambda one: measure.ends(one)[1:]) <= 2 * exp(-nats)
+        assert worst_given_size(measure, 14, moved) > 2 * exp(-nats)
 
 
 def test_a_certificate_of_a_quiet_share_is_never_narrower_than_valid():

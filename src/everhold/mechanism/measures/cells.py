@@ -22,6 +22,7 @@ __all__ = ["Cells", "LadderedCells", "LadderedMeasure", "PrivateEstimate", "down
 
 _MARGIN = 1.05  # of the foreseen distance, before the first step
 _FAR = 4  # times the larger foreseen distance
+_UNEQUAL = 16
 
 
 class Cells(NamedTuple):
@@ -126,12 +127,13 @@ class LadderedCells:
         return j, step
 
     def _radii(self, j: int) -> tuple[int, int]:
-        """The foreseen distances at a cell: alike on both sides where it is far from the forecast.
+        """The foreseen distances at a cell: alike on both sides where it is far from the forecast, or these differ much.
 
-        They may differ much at a forecast near 0 or 1, and there a step that one side needs would be wasted on the other.
+        At a forecast near 0 or 1 one of them may be next to nothing, and what that side needs would be wasted on the other.
         """
-        most = max(self.radii)
-        return (most, most) if abs(j) * self.cells.width > _FAR * most else self.radii
+        least, most = min(self.radii), max(self.radii)
+        far = abs(j) * self.cells.width > _FAR * most or (j and most > _UNEQUAL * least)
+        return (most, most) if far else self.radii
 
     def deviation(self, outcome: Outcome) -> float | None:
         """How far the cell is from the forecast, in foreseen standard deviations; None where no cell was disclosed."""

@@ -152,10 +152,10 @@ def position_of(forecast: SketchValue) -> Fraction:
 def spread_of(second: float, rows: float, draws: float) -> float:
     """What a mean's forecast may be off by, as a position, from the second moment in steps².
 
-    At least as if one draw in all had been at the other end: one private row alone is no surprise.
+    At least as if two draws of all had been at the other end: a single private row is no surprise.
     """
-    variance = max(second / (STEPS * STEPS), 1.0 / max(draws, 1.0), 2.0**-30)
-    return sqrt(variance * (1.0 / rows + 1.0 / max(draws, 1.0)))
+    least = 2.0 / max(min(rows, draws), 1.0)
+    return sqrt(max(second / (STEPS * STEPS), least) * (1.0 / rows + 1.0 / max(draws, 1.0)))
 
 
 def share_spread(position: float, rows: float, draws: float) -> float:

@@ -117,7 +117,9 @@ class MeanCells(LadderedMeasure):
     def __post_init__(self) -> None:
         u = position_of(self.forecast)
         n, draws = self.inputs.others, self.forecast.draws
-        rates = Rates.foreseen(float(u), self.forecast.second, n, self.inputs.price)
+        rates = Rates.foreseen(
+            float(u), max(self.forecast.second, STEPS * STEPS / max(min(n, draws), 1.0)), n, self.inputs.price
+        )
         spread, alone = spread_of(self.forecast.second, n, draws), spread_of(self.forecast.second, n, inf)
         object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "laddered", LadderedCells.around(u, spread, alone, rates.radii, min(n, draws), self.inputs))
