@@ -58,6 +58,11 @@ class TestHelp:
             assert command == "demo" or "xample" in said.output
         assert "Exit codes" in shown
 
+    def test_the_version(self):
+        result = run("--version")
+        assert result.exit_code == 0
+        assert result.output == f"everhold {eh.__version__}\n"
+
     def test_it_runs_as_a_program(self, study):
         said = subprocess.run(
             [sys.executable, "-m", "everhold", "ask", str(study), "age > 40", "--json"],

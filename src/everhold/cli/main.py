@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Annotated, Any
 
 from everhold.errors import MissingExtra
+from everhold.version import VERSION
 
 if find_spec("rich") is None or find_spec("typer") is None:
     raise MissingExtra("the command line", "cli")
@@ -117,8 +118,17 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"everhold {VERSION}")
+        raise typer.Exit
+
+
+_VERSION_OPTION = typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+
+
 @app.callback()
-def everhold() -> None:
+def everhold(version: Annotated[bool, _VERSION_OPTION] = False) -> None:
     """A holdout set that does not wear out: ask unlimited questions of private data, with simultaneously valid intervals.
 
     A first study:
