@@ -124,11 +124,15 @@ coverage: $(READY)  ## lines and branches that the quick tests run; fails below 
 	@COVERAGE_FILE=out/.coverage $(BIN)/python -m pytest -n $(JOBS) -m "not slow and not browser" \
 		--cov --cov-report=term --cov-report=html
 
-check: $(READY)  ## ruff, mypy (strict) and the order of the rooms
+# Quick tests that compare pages with the code and with each other.
+ABOUT_PAGES := tests/test_architecture.py tests/test_links.py tests/test_skill.py tests/server/test_reading_the_page.py
+
+check: $(READY)  ## ruff, mypy (strict), the order of the rooms, and what pages say of the code
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q --no-header $(ABOUT_PAGES)
 
 fmt: $(READY)  ## bring the code into ruff's form, and fix what ruff can fix by itself
 	@$(BIN)/ruff check --fix .

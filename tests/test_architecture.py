@@ -1,4 +1,4 @@
-"""Every path in the tables of docs/architecture.md is there."""
+"""Every path in the tables of docs/architecture.md is there, and every test that a page names."""
 
 from __future__ import annotations
 
@@ -29,6 +29,18 @@ def test_every_path_in_a_table_is_there():
 def test_the_control_finds_what_is_not_there():
     text = "| `session/holdout.py` | `tests/session/test_nothing.py` |\nnot a table: `nowhere.py`"
     assert missing(text) == ["tests/session/test_nothing.py"]
+
+
+def cited_tests(text: str) -> list[str]:
+    """Files and folders of tests that a page names."""
+    return re.findall(r"`(tests/[^`\s*]+)`", text)
+
+
+def test_every_test_that_a_page_names_is_there():
+    pages = sorted((ROOT / "docs").rglob("*.md")) + sorted(ROOT.glob("*.md"))
+    cited = [(page.name, path) for page in pages for path in cited_tests(page.read_text(encoding="utf-8"))]
+    assert len(cited) > 100
+    assert [one for one in cited if not (ROOT / one[1].split("::")[0]).exists()] == []
 
 
 def test_the_largest_modules_have_a_row_or_a_test_of_their_name():

@@ -90,7 +90,7 @@ class Read:
     name: ClassVar[str] = "read"
     title: ClassVar[str] = "Read"
     scope: ClassVar[Scope] = "ask"
-    when: ClassVar[str] = "Use it for the few numbers that you will report, after exploring with ask."
+    when: ClassVar[str] = "Use it for the few numbers that you need before you can go on. Close with what you will report."
     costs: ClassVar[str] = (
         "It discloses the value to a small cell, so every later interval is wider; try_out says by how much."
     )

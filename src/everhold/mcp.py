@@ -35,15 +35,16 @@ except ImportError:
 
 __all__ = ["AnyStudy", "gate_tools", "tools"]
 
-_ABOUT = """A private table that you may ask any number of questions, each chosen after seeing earlier answers. Every answer
-carries an interval for the population; all intervals are valid at the same time, with the study's confidence, however you
-search. So you cannot overfit this data: trust the interval, not the point. Call `schema` first. `try_out` asks the public
-side alone and costs nothing: use it to check a question, and to see what `ask` and `read` would show and cost. `ask` is a
-forecast that the private rows agree with: almost free, so explore with it. A surprise is charged and widens later intervals
-a little. `read` gives the private rows' own value with a narrow interval, and widens every later interval: use it for the
-few numbers that you will report, and `read_many` when you know all of them. `best_of` chooses among many candidates for
-little. `compare` certifies which of two is larger; `is_better` is cheaper and certifies nothing. Asking the same question
-again returns the recorded answer. Two intervals that do not overlap also show a difference."""
+_ABOUT = """A private table that you may ask any number of questions, each chosen after seeing earlier answers. Every
+answer carries an interval for the population; all intervals are valid at the same time, with the study's confidence,
+however you search. So you cannot overfit this data: trust the interval, not the point. Call `schema` first. `try_out`
+asks the public side alone and costs nothing: use it to check a question, and to see what `ask` and `read` would show
+and cost. `ask` is a forecast that the private rows agree with: almost free, so explore with it. A surprise is charged
+and widens later intervals a little. `read` gives the private rows' own value with a narrow interval, and widens every
+later interval: use it for the few numbers that you need before you can go on, and `read_many` when you know all of
+them. `best_of` chooses among many candidates for little. `compare` certifies which of two is larger; `is_better` is
+cheaper and certifies nothing. Asking the same question again returns the recorded answer. Two intervals that do not
+overlap also show a difference."""
 
 _ABOUT_GATE = """A gate for a system that you improve: is your candidate better than the incumbent, on sealed cases? `gate`
 takes the candidate's outcome on every case and says promote or keep, nothing else. Every promotion is certified, and all of

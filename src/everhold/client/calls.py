@@ -196,7 +196,7 @@ def certify(
 
 
 def close(study: str, questions: Iterable[Question], *, request_id: str | None = None) -> ApiCall[list[Any]]:
-    """As `Holdout.close` with questions: the last act. Needs a custodian's token."""
+    """As `Holdout.close`: the last act. Needs a custodian's token."""
     return act(study, acts.Close(_listed(questions, least=0)), request_id)
 
 

@@ -60,6 +60,8 @@ def make_app(server: ServerState) -> ASGIApp:
         openapi_tags=[
             {"name": "ask", "description": "Questions. Each answer is in the ledger before it is returned."},
             {"name": "read", "description": "What was asked, where a study stands, and how to check it."},
+            {"name": "acts", "description": "Readings, choices, comparisons, certificates and the last act."},
+            {"name": "gates", "description": "Candidates against an incumbent, one bit each."},
             {"name": "contests", "description": "Submissions and boards."},
             {"name": "tokens", "description": "Who may do what; for custodians."},
         ],
