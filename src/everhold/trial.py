@@ -46,7 +46,7 @@ class Trial(JsonResult):
         read: the reading if it found the forecast.
         price: the price in nats of an ask's interval.
         surprise_costs: how many nats more than a quiet answer a surprise would add to all later prices, at least.
-        read_costs: how many nats a reading would add to all later prices, if it found the forecast.
+        read_costs: how many nats a reading would add to all later prices, at least: if it found the forecast.
         charge: what a private study's budget would pay, in words; empty where nothing is promised.
     """
 
@@ -86,10 +86,9 @@ class Trial(JsonResult):
     @property
     def ask_text(self) -> str:
         """What asking would show and cost, in words."""
-        return (
-            f"ask: {_shown(self.ask)} if nothing surprises, almost free; a surprise would cost at least "
-            f"{self.surprise_costs:.1f} nats"
-        )
+        questions = 1 if isinstance(self.ask, Answer) else len(self.ask.parts)
+        risk = "a surprise would cost" if questions == 1 else f"each of its {questions} questions may surprise, which costs"
+        return f"ask: {_shown(self.ask)} if nothing surprises, almost free; {risk} at least {self.surprise_costs:.1f} nats"
 
     @property
     def read_text(self) -> str:
@@ -97,7 +96,7 @@ class Trial(JsonResult):
         now, then = width_factor(self.price), width_factor(self.price + self.read_costs)
         return (
             f"read: about {_shown(self.read)}; later asks of shares are then {then:.2f} times as wide as a plain 95 % "
-            f"interval, now {now:.2f} times ({self.read_costs:.1f} nats)"
+            f"interval or more, now {now:.2f} times (at least {self.read_costs:.1f} nats)"
         )
 
     def __str__(self) -> str:

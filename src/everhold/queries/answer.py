@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
     from everhold.queries.round_act import ActKind
 
-__all__ = ["Answer", "Preview"]
+__all__ = ["Answer", "Preview", "source_word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class Answer(JsonResult):
 
     def __str__(self) -> str:
         seen = self.value == self.value
-        mark = (", surprise" if seen else ", charged") if self.surprise else "" if self.act == "ask" else ", private reading"
+        kind = source_word(seen=seen, surprise=self.surprise, read=self.act != "ask")
         value = f"{self.value:.4g} in" if seen else "no such rows seen;"
-        return f"{value} {self.interval} (round {self.round}{mark}, {self.price:.1f} nats)"
+        return f"{value} {self.interval} (round {self.round}, {kind}, {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
         return f"Answer({self})"
@@ -191,7 +191,7 @@ class Preview(JsonResult):
         return (
             f"ask: {_near_zero(self.sketch):.4g} in {self.interval} if quiet, prior {_near_zero(self.prior):.4g}, tolerance "
             f"{self.tolerance:.4g}; a surprise would cost at least {self.surprise_costs:.1f} nats more than a quiet answer. "
-            f"read: about {self.read_interval}, and {self.read_costs:.1f} nats for all later intervals"
+            f"read: about {self.read_interval}, and at least {self.read_costs:.1f} nats for all later intervals"
         )
 
     def __repr__(self) -> str:
@@ -200,14 +200,30 @@ class Preview(JsonResult):
     def _repr_html_(self) -> str:
         left, right = axis_around([(self.low, self.high)], 0.0 if self.scale == "share" else -1.0, 1.0)
         shown = [
-            ("ask, if quiet", self.sketch, self.interval, f"a surprise costs {self.surprise_costs:.1f} nats more"),
-            ("read, if as foreseen", self.sketch, self.read_interval, f"{self.read_costs:.1f} nats for later intervals"),
+            ("ask, if quiet", self.sketch, self.interval, f"a surprise costs at least {self.surprise_costs:.1f} nats more"),
+            (
+                "read, if as foreseen",
+                self.sketch,
+                self.read_interval,
+                f"at least {self.read_costs:.1f} nats for later intervals",
+            ),
         ]
         rows = [
             (name, f"{value:.4g} in {ends}", interval_bar(value, ends.low, ends.high, left, right), costs)
             for name, value, ends, costs in shown
         ]
         return html_table(["preview", "foreseen", f"{left:,.4g} to {right:,.4g}", "costs"], rows)
+
+
+def source_word(*, seen: bool, surprise: bool, read: bool) -> str:
+    """Where a value comes from, in a word or two.
+
+    >>> source_word(seen=True, surprise=False, read=False), source_word(seen=True, surprise=False, read=True)
+    ('forecast', 'private reading')
+    """
+    if surprise:
+        return "surprise" if seen else "charged"
+    return "private reading" if read else "forecast"
 
 
 def _near_zero(value: float) -> float:

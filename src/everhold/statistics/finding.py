@@ -10,7 +10,7 @@ from math import ceil, floor, inf
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.errors import QuestionError
-from everhold.queries.answer import Answer
+from everhold.queries.answer import Answer, source_word
 from everhold.queries.interval import Interval
 from everhold.results import JsonResult, as_frame, ends_from, html_table, interval_html, number_or_null
 
@@ -125,9 +125,9 @@ class Finding(JsonResult):
 
     def __str__(self) -> str:
         many = "question" if len(self.parts) == 1 else "questions"
-        mark = (", surprise" if self.seen else ", charged") if self.surprise else ", private reading" if self.read else ""
+        kind = source_word(seen=self.seen, surprise=self.surprise, read=self.read)
         value = f"{self.value_text} in" if self.seen else f"{self.value_text};"
-        return f"{self.what}: {value} {self.interval_text} ({len(self.parts)} {many}{mark})"
+        return f"{self.what}: {value} {self.interval_text} ({len(self.parts)} {many}, {kind})"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"

@@ -23,7 +23,6 @@ __all__ = [
     "mean_questions",
     "mean_steps",
     "prior_position",
-    "ratio_steps",
     "share_questions",
     "share_steps",
     "together",
@@ -41,17 +40,8 @@ def share_steps(declared: DeclaredColumns, tree: Node, group: Node) -> Part:
 
 def share_questions(declared: DeclaredColumns, tree: Node, group: Node) -> QuestionBatch:
     """The questions that a share within a group is made of: one, or two where groups take two."""
-    return [group_share(tree, group)] if declared.grouped else _yes_and_no(tree, group)
-
-
-def _yes_and_no(tree: Node, group: Node) -> QuestionBatch:
-    return group_share(tree, group).parts
-
-
-def ratio_steps(tree: Node, group: Node) -> Part:
-    """A/(A + B): yes and given, no and given."""
-    answers = yield _yes_and_no(tree, group)
-    return _ratio(answers)
+    asked = group_share(tree, group)
+    return [asked] if declared.grouped else asked.parts
 
 
 def mean_questions(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> QuestionBatch:

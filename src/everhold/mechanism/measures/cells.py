@@ -93,14 +93,26 @@ class LadderedCells:
 
     @classmethod
     def around(
-        cls, position: Fraction, spread: float, alone: float, radii: tuple[float, float], rows: float, inputs: MeasureInputs
+        cls,
+        position: Fraction,
+        spread: float,
+        alone: float,
+        radii: tuple[float, float],
+        rows: float,
+        inputs: MeasureInputs,
+        *,
+        least: float = 0.0,
     ) -> LadderedCells:
-        """For a forecast that may be off by `spread`, `alone` because of the private rows, of which there are `rows`."""
+        """For a forecast that may be off by `spread`, `alone` because of the private rows, of which there are `rows`.
+
+        `least`: the spread that an ask allows at least.
+        """
         cells = Cells.around(position, spread, alone, inputs)
         below, above = (max(ceil(min(radius, 1.0) * POSITION_ONE * inputs.precision.start), 1) for radius in radii)
         public = None
         if inputs.deviations is not None:
             more = _MARGIN + 2.0 / sqrt(max(rows, 1.0))
+            spread = max(spread, least)
             allowed = inputs.deviations * spread * POSITION_ONE
             low = cells.centre - ceil(allowed + min(radii[0], 1.0) * POSITION_ONE * more)
             high = cells.centre + ceil(allowed + min(radii[1], 1.0) * POSITION_ONE * more)

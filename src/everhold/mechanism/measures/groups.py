@@ -18,6 +18,7 @@ from everhold.mechanism.measures.measure import (
     cell_and_step,
     count_of,
     in_steps,
+    one_row,
     position_of,
     share_spread,
     spread_of,
@@ -109,9 +110,10 @@ class GroupMeanCells(LadderedMeasure):
         rates = Rates.foreseen(float(u), self.forecast.second, rows, self.inputs.price)
         spread, alone = spread_of(self.forecast.second, rows, draws), spread_of(self.forecast.second, rows, inf)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(
-            self, "laddered", LadderedCells.around(u, spread, alone, rates.radii, min(rows, draws), self.inputs)
+        laddered = LadderedCells.around(
+            u, spread, alone, rates.radii, min(rows, draws), self.inputs, least=one_row(rows, draws)
         )
+        object.__setattr__(self, "laddered", laddered)
 
     @property
     def needs(self) -> tuple[Query, ...]:

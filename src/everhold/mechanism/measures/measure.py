@@ -37,6 +37,7 @@ __all__ = [
     "count_of",
     "in_steps",
     "lesson_within",
+    "one_row",
     "position_of",
     "share_spread",
     "spread_of",
@@ -150,12 +151,14 @@ def position_of(forecast: SketchValue) -> Fraction:
 
 
 def spread_of(second: float, rows: float, draws: float) -> float:
-    """What a mean's forecast may be off by, as a position, from the second moment in steps².
+    """What a mean's forecast may be off by, as a position, from the second moment in steps²."""
+    variance = max(second / (STEPS * STEPS), 1.0 / (16.0 * max(draws, 1.0)), 2.0**-30)
+    return sqrt(variance * (1.0 / rows + 1.0 / max(draws, 1.0)))
 
-    At least as if two draws of all had been at the other end: a single private row is no surprise.
-    """
-    least = 2.0 / max(min(rows, draws), 1.0)
-    return sqrt(max(second / (STEPS * STEPS), least) * (1.0 / rows + 1.0 / max(draws, 1.0)))
+
+def one_row(rows: float, draws: float) -> float:
+    """The least spread that an ask of a mean allows, as a position: so one private row at the other end is no surprise."""
+    return sqrt(2.0) / max(min(rows, draws), 1.0)
 
 
 def share_spread(position: float, rows: float, draws: float) -> float:

@@ -18,6 +18,7 @@ from everhold.mechanism.measures.measure import (
     cell_and_step,
     in_steps,
     lesson_within,
+    one_row,
     position_of,
     spread_of,
 )
@@ -117,12 +118,12 @@ class MeanCells(LadderedMeasure):
     def __post_init__(self) -> None:
         u = position_of(self.forecast)
         n, draws = self.inputs.others, self.forecast.draws
-        rates = Rates.foreseen(
-            float(u), max(self.forecast.second, STEPS * STEPS / max(min(n, draws), 1.0)), n, self.inputs.price
-        )
+        least = 0.0 if self.inputs.deviations is None else STEPS * STEPS / max(min(n, draws), 1.0)
+        rates = Rates.foreseen(float(u), max(self.forecast.second, least), n, self.inputs.price)
         spread, alone = spread_of(self.forecast.second, n, draws), spread_of(self.forecast.second, n, inf)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "laddered", LadderedCells.around(u, spread, alone, rates.radii, min(n, draws), self.inputs))
+        laddered = LadderedCells.around(u, spread, alone, rates.radii, min(n, draws), self.inputs, least=one_row(n, draws))
+        object.__setattr__(self, "laddered", laddered)
 
     @property
     def needs(self) -> tuple[Query, ...]:

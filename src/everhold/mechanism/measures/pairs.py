@@ -17,7 +17,15 @@ from everhold.bounds.binomial import bet_rate, paired_interval
 from everhold.bounds.elementary import ln
 from everhold.bounds.fan import fan_group_difference
 from everhold.mechanism.measures.cells import LadderedCells, LadderedMeasure, PrivateEstimate
-from everhold.mechanism.measures.measure import Lesson, MeasureInputs, count_of, in_steps, position_of, spread_of
+from everhold.mechanism.measures.measure import (
+    Lesson,
+    MeasureInputs,
+    count_of,
+    in_steps,
+    one_row,
+    position_of,
+    spread_of,
+)
 from everhold.mechanism.measures.numbers import Rates
 from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
@@ -77,7 +85,15 @@ class DifferenceCells(LadderedMeasure):
         middle = Fraction(centres[0] - centres[1])
         radii = float((middle - low) / (2 * STEPS)), float((high - middle) / (2 * STEPS))
         fewest = min(*rows, *(group.draws for group in self.groups))
-        laddered = LadderedCells.around(position_of(self.forecast), spread / 2.0, alone / 2.0, radii, fewest, self.inputs)
+        laddered = LadderedCells.around(
+            position_of(self.forecast),
+            spread / 2.0,
+            alone / 2.0,
+            radii,
+            fewest,
+            self.inputs,
+            least=one_row(fewest, inf) / 2.0,
+        )
         object.__setattr__(self, "laddered", laddered)
 
     def _bound(self, firsts: Sequence[int], squares: Sequence[int], counts: Sequence[int]) -> tuple[Fraction, Fraction]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from everhold.bounds.code import ANSWERED_NATS
 from everhold.bounds.elementary import ln
 from everhold.mechanism.measures.measure import Measure, cell_and_step
-from everhold.queries.protocol import NOTHING
+from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
-__all__ = ["GroupMeasure", "UnforeseenCells"]
+__all__ = ["GroupMeasure", "UnforeseenAsk", "UnforeseenCells"]
 
 _PLACES = 64
 """A step carries the place of the size too: step · 64 + place."""
@@ -110,6 +111,47 @@ class UnforeseenCells:
             return self._first.ends(outcome)
         measure, inner = self._inner(outcome)
         return measure.ends(inner)
+
+    def lesson(self, outcome: Outcome) -> Lesson | None:
+        """None: the sketch has no rows there to weigh."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnforeseenAsk:
+    """An ask of such a group. What everybody is expected to be is no estimate of it, so a quiet answer has no value.
+
+    Attributes:
+        measure: made for that expectation.
+    """
+
+    measure: Measure
+
+    @property
+    def needs(self) -> tuple[Query, ...]:
+        """The measure's."""
+        return self.measure.needs
+
+    def decide(self, sums: Sequence[Sums]) -> Outcome:
+        """As the measure does."""
+        return self.measure.decide(sums)
+
+    def value(self, sums: Sequence[Sums]) -> Fraction | None:
+        """The private value."""
+        return self.measure.value(sums)
+
+    def deviation(self, outcome: Outcome) -> float | None:
+        """None: a guess that was no forecast says nothing of how good forecasts are."""
+        return None
+
+    def charge(self, outcome: Outcome) -> float:
+        """The measure's."""
+        return self.measure.charge(outcome)
+
+    def ends(self, outcome: Outcome) -> tuple[float, float, float]:
+        """The measure's, without a value where nothing was measured."""
+        value, low, high = self.measure.ends(outcome)
+        return inf if outcome is QUIET else value, low, high
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """None: the sketch has no rows there to weigh."""
