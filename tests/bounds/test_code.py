@@ -101,8 +101,9 @@ def test_the_other_forecasts():
     assert close(step_nats(0), Fraction(15, 16))
     assert all(close(step_nats(i), Fraction(1, 16 * i * (i + 1))) for i in range(1, 200))
     assert Fraction(15, 16) + sum(Fraction(1, 16 * i * (i + 1)) for i in range(1, 200)) < 1
-    assert close(NOTHING_NATS, Fraction(1, 64))
+    assert close(NOTHING_NATS, Fraction(1, 128))
     assert close(ANSWERED_NATS, Fraction(63, 64))
+    assert 2 * Fraction(1, 128) + Fraction(63, 64) <= 1, "no value, interrupted, answered"
     assert [round(math.exp(-verdict_nats(o)), 15) for o in ("first", "second", "neither")] == [0.25, 0.25, 0.5]
     assert close(choice_nats(Fraction(3, 7)), Fraction(3, 7))
     for g in range(1, 50):

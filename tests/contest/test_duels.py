@@ -317,7 +317,7 @@ class TestKilled:
         control.submit("bob", right(labels, 0.5, 2))
         whole = control.finish()
         paid = ranked.price - _acts(control.path)[-1].price
-        assert paid == pytest.approx(np.log(64) + np.log(8), abs=1e-4), "an outcome of 1/64, and 7/8 of what was left"
+        assert paid == pytest.approx(np.log(128) + np.log(8), abs=1e-4), "an outcome of 1/128, and 7/8 of what was left"
         assert sets(board) == sets(whole) == {"ann": (1, 1), "bob": (2, 2)}
         assert eh.Holdout.audit_file(contest.path).ok
 

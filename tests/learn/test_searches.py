@@ -360,7 +360,7 @@ def test_an_interrupted_choice_is_charged_and_chosen_again(monkeypatch):
             test.winner()
     winner = test.winner()
     assert winner.generation == 1
-    assert test.holdout.budget.nats > before + np.log(64.0)
+    assert test.holdout.budget.nats > before + np.log(128.0)
     assert test.holdout.audit().ok
 
 

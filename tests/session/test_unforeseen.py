@@ -61,6 +61,32 @@ def test_a_group_that_is_empty_on_both_sides_costs_a_bit():
     assert holdout.budget.code.nats - before < 0.75
 
 
+def test_an_ask_of_a_group_that_is_empty_on_both_sides_is_quiet():
+    """Otherwise each empty category of a schema would be a surprise, though nothing about it was expected."""
+    holdout, _ = study(shares=(0.5, 0.5, 0.0))
+    for statistic in (eh.Share("smoker", given=NEW), eh.Mean("age", low=0, high=100, given=NEW)):
+        answer = holdout.ask(statistic)
+        assert not answer.surprise
+        assert not answer.seen
+    assert holdout.surprises == 0
+
+
+@pytest.mark.parametrize(
+    "statistic", [READ[2][0], eh.Variance("age", low=0, high=100, given=NEW)], ids=["median", "variance"]
+)
+def test_a_reading_of_a_new_group_teaches_nothing_about_everybody(statistic):
+    """What everybody is expected to be stood in for a forecast: it was none, so nothing follows for everybody."""
+    holdout, _ = study()
+    everybody = eh.Mean("age", low=0, high=100)
+    before, errors = holdout.rehearsal.mean("age", low=0, high=100).value, holdout.mechanism._state.forecast_errors
+    holdout.read(statistic)
+    assert holdout.rehearsal.mean("age", low=0, high=100).value == before
+    assert holdout.mechanism._state.forecast_errors == errors
+    taught, _ = study()
+    taught.read(everybody)  # the control: a reading that was foreseen does teach
+    assert taught.rehearsal.mean("age", low=0, high=100).value != before
+
+
 def test_the_public_side_of_a_difference_needs_rows_of_both_groups():
     holdout, private = study()
     found = holdout.read(eh.Difference("smoker", NEW, "city = 'York'"))

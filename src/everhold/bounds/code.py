@@ -52,8 +52,8 @@ NATS_GRID = 2.0**-20
 AUTOMATIC = Fraction(1, 10)
 """The part of δ for the intervals that every ask prints. Claims share the rest."""
 
-NOTHING_NATS = ln(64.0)
-"""An act that may end without a value (no root, interrupted) and did: q = 1/64."""
+NOTHING_NATS = ln(128.0)
+"""An act that may end without a value and did: q = 1/128 for "there is none", the same again for "interrupted"."""
 
 ANSWERED_NATS = ln(64.0) - ln(63.0)
 """Every other outcome of such an act: q = 63/64, before the code of the outcome itself."""

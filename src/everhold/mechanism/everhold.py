@@ -29,7 +29,7 @@ from everhold.mechanism.measures.private import PrivateCells, PrivateTolerance
 from everhold.mechanism.measures.quantiles import QuantileCells
 from everhold.mechanism.measures.spreads import SpreadCells, combined
 from everhold.mechanism.measures.tolerances import CountTolerance, MeanTolerance, room_beyond
-from everhold.mechanism.measures.unforeseen import UnforeseenAsk, UnforeseenCells
+from everhold.mechanism.measures.unforeseen import UnforeseenCells, WithoutForecast
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
@@ -354,7 +354,7 @@ class Everhold:
             measure = UnforeseenCells(inputs.others, made_for)
         else:
             measure = self._group_measure(query, guess, look, inputs)
-            measure = UnforeseenAsk(measure) if act.kind == "ask" else measure
+            measure = WithoutForecast(measure, act.kind == "ask")
         return EverholdProposal(self._state.round + 1, query, guess, None, measure, inputs.price, act, 0.0)
 
     def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, inputs: MeasureInputs) -> Measure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +13,7 @@ from everhold.queries.expression.question import without_values
 from everhold.queries.protocol import QUIET
 from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.parameters import arguments
+from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch, Statistic, Steps
 
-__all__ = ["ActQuestions", "checked_spend", "described"]
+__all__ = ["ActQuestions", "checked_spend", "described", "one_batch"]
 
 
 def checked_spend(spend: object) -> Fraction | None:
@@ -44,9 +45,34 @@ def described(questions: Sequence[Any]) -> tuple[dict[str, Any], ...]:
     return tuple(dict(entry) for entry in entries)
 
 
+def _may_take_steps(question: Any, declared: DeclaredColumns) -> bool:
+    """Whether what a statistic asks next may follow from its answers: on the private rows, if not on the public ones."""
+    return isinstance(question, Median | Quantile) and not declared.grouped
+
+
 def _alone(query: Any) -> Steps[Answer]:
     answers = yield [query]
     return answers[0]
+
+
+def one_batch(answers: Callable[[QuestionBatch], list[Answer]], parts: int) -> Callable[[QuestionBatch], list[Answer]]:
+    """Answers to the one batch that an act has announced and pays for, of so many parts, and to nothing else.
+
+    What a statistic asks next may follow from answers that nobody sees: those were not paid for.
+
+    Raises:
+        QuestionError: on another batch, or a larger one. A function of private rows: an act must not show it.
+    """
+    batches = 0
+
+    def only(batch: QuestionBatch) -> list[Answer]:
+        nonlocal batches
+        batches += 1
+        if batches > 1 or len(batch) > parts:
+            raise QuestionError("this asks more than was announced.")
+        return answers(batch)
+
+    return only
 
 
 class ActQuestions:
@@ -78,14 +104,15 @@ class ActQuestions:
         """Refuse what cannot be read at once, in the last act and in a verdict."""
         if self._mechanism.closed:  # what was read then is returned again; anything else is refused
             return
-        batches = 0
+        batches = 2 if any(_may_take_steps(question, self._declared) for question in questions) else 0
 
         def tried(batch: QuestionBatch) -> list[Answer]:
             nonlocal batches
             batches += 1
             return [self._as_foreseen(query) for query in batch]
 
-        run_together(self._steps(questions), tried)
+        if not batches:
+            run_together(self._steps(questions), tried)
         if batches > 1:
             raise QuestionError(
                 "this act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "

@@ -18,7 +18,7 @@ from everhold.queries.expression import Expression, conjunction, question_of
 from everhold.queries.expression.question import without_values
 from everhold.queries.query import RowFunction, Values
 from everhold.queries.round_act import RoundAct
-from everhold.session.act_questions import ActQuestions, checked_spend, described
+from everhold.session.act_questions import ActQuestions, checked_spend, described, one_batch
 from everhold.statistics import checked_statistic, is_statistic
 from everhold.statistics.finding import Finding
 from everhold.statistics.means import Compare
@@ -164,7 +164,7 @@ class Comparison(ActQuestions):
                 return answers
 
             try:
-                results = run_together(self._steps(questions), private)
+                results = run_together(self._steps(questions), one_batch(private, act.parts))
             except DataError:
                 raise
             except (ArithmeticError, EverholdError, ValueError):

@@ -19,7 +19,7 @@ from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.query import RowValues, Values
 from everhold.queries.round_act import RoundAct
-from everhold.session.act_questions import described
+from everhold.session.act_questions import described, one_batch
 from everhold.session.acts import Acts, candidate_weights, checked_by
 from everhold.session.comparison import verdict_of
 from everhold.statistics.rehearsal import as_answer
@@ -124,12 +124,8 @@ class PrivateActs(Acts):
         mechanism = self._private
 
         def decide() -> str:
-            part = 0
-
             def private(batch: QuestionBatch) -> list[Answer]:
-                nonlocal part
-                proposals = [mechanism.propose_part(query, act, part + place) for place, query in enumerate(batch, start=1)]
-                part += len(batch)
+                proposals = [mechanism.propose_part(query, act, place) for place, query in enumerate(batch, start=1)]
                 answers = []
                 for query, proposal, sums in zip(batch, proposals, self._sums(proposals), strict=True):
                     answer = mechanism.answer(proposal, mechanism.decide(proposal, sums))
@@ -137,7 +133,7 @@ class PrivateActs(Acts):
                 return answers
 
             try:
-                return verdict_of(run_together(self._steps(questions), private))
+                return verdict_of(run_together(self._steps(questions), one_batch(private, act.parts)))
             except DataError:
                 raise
             except (ArithmeticError, EverholdError, ValueError):

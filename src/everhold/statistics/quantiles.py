@@ -17,7 +17,7 @@ from everhold.statistics.parameters import Given, High, Level, Low, Number
 
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
-    from everhold.queries.query import Query
+    from everhold.queries.expression.question import BoundedMean, Expression
     from everhold.statistics.declared import DeclaredColumns, Ends
     from everhold.statistics.statistic import QuestionBatch
 
@@ -159,7 +159,7 @@ class _Search:
         levelled = Case(((self.group, yes_or_no),), NumberNode(self.level), "number")
         return (yield from self._one(bounded_mean(canonical(levelled), 0.0, 1.0)))
 
-    def _one(self, query: Query) -> Generator[QuestionBatch, Sequence[Answer], tuple[float, float, float]]:
+    def _one(self, query: Expression | BoundedMean) -> Generator[QuestionBatch, Sequence[Answer], tuple[float, float, float]]:
         answer = (yield [query])[0].as_share()
         self.parts[answer.round] = answer
         if answer.surprise or answer.act != "ask":

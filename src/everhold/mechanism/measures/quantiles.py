@@ -14,7 +14,7 @@ import numpy as np
 from everhold.bounds.binomial import tail_refutes
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS, reading_nats, step_nats
 from everhold.mechanism.measures.cells import _MARGIN
-from everhold.mechanism.measures.measure import Lesson, MeasureInputs, cell_and_step, count_of, share_spread
+from everhold.mechanism.measures.measure import POSITION_ONE, Lesson, MeasureInputs, cell_and_step, count_of, share_spread
 from everhold.mechanism.tolerance import share_radius
 from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
@@ -178,7 +178,11 @@ class QuantileCells:
         low, high = self.query.low, self.query.high
         if i == 0 or i == len(self.thresholds) - 1:
             return float(i > 0)
-        return min(max((self.thresholds[i] - low) / (high - low), 0.0), 1.0)
+        near = min(max((self.thresholds[i] - low) / (high - low), 0.0), 1.0)
+        exact = round(near * POSITION_ONE * 2) / (
+            POSITION_ONE * 2
+        )  # as it was made: the way back finds the threshold itself
+        return exact if low + (high - low) * exact == self.thresholds[i] else near
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """E[(1[x ≤ t] - q) · in the group] = 0 at the threshold found."""
@@ -199,11 +203,13 @@ def _without_gaps(thresholds: tuple[float, ...], step: float | None) -> tuple[fl
     >>> _without_gaps((0.0, 0.5, 1.0, 64.0), 16.0)
     (0.0, 0.5, 1.0, 16.0, 32.0, 48.0, 64.0)
     """
-    widest = (thresholds[-1] - thresholds[0]) / _PARTS
+    low, length = thresholds[0], thresholds[-1] - thresholds[0]
     filled = set(thresholds)
     for below, above in pairwise(thresholds):
-        pieces = ceil((above - below) / widest)
-        between = (_rounded(below + (above - below) * (i / pieces), step) for i in range(1, pieces))
+        pieces = ceil(_PARTS * ((above - below) / length))
+        first, last = ((t - low) / length * POSITION_ONE for t in (below, above))
+        positions = (round(first + (last - first) * (i / pieces)) / POSITION_ONE for i in range(1, pieces))
+        between = (_rounded(low + length * position, step) for position in positions)
         filled.update(t for t in between if below < t < above)
     return tuple(sorted(filled))
 

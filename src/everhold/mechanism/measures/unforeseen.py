@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
-__all__ = ["GroupMeasure", "UnforeseenAsk", "UnforeseenCells"]
+__all__ = ["GroupMeasure", "UnforeseenCells", "WithoutForecast"]
 
 _PLACES = 64
 """A step carries the place of the size too: step · 64 + place."""
@@ -43,7 +43,8 @@ class GroupMeasure(Measure, Protocol):
 class UnforeseenCells:
     """A group's share or mean, after the power of two below the number of its rows.
 
-    The code: 1/2 for a group without rows; else 1/2, each size alike, and the code of the measure made for that size.
+    The code: 63/64, because the act may be interrupted; 1/2 for a group without rows; else 1/2, each size alike, and the
+    code of the measure made for that size.
 
     Attributes:
         rows: n, the private rows that the analyst does not know.
@@ -101,9 +102,9 @@ class UnforeseenCells:
     def charge(self, outcome: Outcome) -> float:
         """A bit for whether there are rows, the size, the cell and the step."""
         if outcome == NOTHING:
-            return _LN2
+            return ANSWERED_NATS + _LN2
         measure, inner = self._inner(outcome)
-        return _LN2 + ln(float(len(self.sizes))) + (measure.charge(inner) - ANSWERED_NATS)
+        return _LN2 + ln(float(len(self.sizes))) + measure.charge(inner)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
         """As the measure of that size has them."""
@@ -118,14 +119,18 @@ class UnforeseenCells:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UnforeseenAsk:
-    """An ask of such a group. What everybody is expected to be is no estimate of it, so a quiet answer has no value.
+class WithoutForecast:
+    """Such a group, measured as if it were expected to be as everybody is. That is no estimate of it.
+
+    So a quiet answer has no value, and nothing is learned: not of everybody, and not of how good forecasts are.
 
     Attributes:
         measure: made for that expectation.
+        asked: whether it is an ask.
     """
 
     measure: Measure
+    asked: bool
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -133,8 +138,8 @@ class UnforeseenAsk:
         return self.measure.needs
 
     def decide(self, sums: Sequence[Sums]) -> Outcome:
-        """As the measure does."""
-        return self.measure.decide(sums)
+        """As the measure does; but an ask that allows the whole range is quiet, also if nobody is in the group."""
+        return QUIET if self.asked and self.measure.ends(QUIET)[1:] == (0.0, 1.0) else self.measure.decide(sums)
 
     def value(self, sums: Sequence[Sums]) -> Fraction | None:
         """The private value."""
