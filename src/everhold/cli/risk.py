@@ -25,6 +25,10 @@ __all__ = ["register"]
 
 MOST_ROWS, RIDDEN_ROWS = 1_000, 200
 _ASKED = "Can a patient, say, be singled out?"
+_KNOWN = (
+    "In a plain study, somebody who already knows facts that fit one person only needs no attack: one reading of that group "
+    "shows the person's value."
+)
 _SURE = 0.01  # chance that an attack that does nothing is called one
 _ATTACKS = {"composition": "chain", "riding": "riding"}
 _PLANS: tuple[tuple[str, Attack, WeightClass, int], ...] = (
@@ -183,7 +187,7 @@ def verdict(found: list[dict[str, Any]], settings: Settings, rows: int) -> str:
     if not won:
         return (
             f"{_ASKED} These attacks did not show it, and other attacks may: a plain study promises nothing about single "
-            "people. A private study does."
+            f"people. A private study does. {_KNOWN}"
         )
     best = max(won, key=lambda one: float(one["risk"] or 0.0))
     said = (
@@ -195,7 +199,7 @@ def verdict(found: list[dict[str, Any]], settings: Settings, rows: int) -> str:
         if best["attack"] == "riding":  # K·n questions, where K, the rows that the tolerance lets pass, grows with √n
             many = float(best["questions"]) * (rows / best["rows"]) ** 1.5
             said += f" By the formula of that attack, of the order of {many:,.0e} of them."
-    return said
+    return f"{said} {_KNOWN}"
 
 
 def _promise(settings: Settings) -> str:
