@@ -107,11 +107,17 @@ class TestFixedPrecision:
             policy.tolerance(ToleranceInputs(sketch=0.1, price=60.0, rows=enough - 2, draws=2000.0))
 
     def test_a_refusal_is_no_round_and_stays_refused(self):
-        held = eh.Holdout(50, prior=eh.Reference(50), half_width=0.05, seed=0)
+        held = eh.Holdout(2_000, prior=eh.Reference(2_000), half_width=0.25, seed=0)
+        rng = np.random.default_rng(0)
+        with pytest.raises(eh.PrecisionExhausted):
+            for _ in range(1_000):  # each is a surprise
+                held.ask(eh.Values(sample=np.ones(2_000, bool), reference=rng.random(2_000) < 0.5))
+        rounds = held.rounds
+        assert rounds > 2
         for _ in range(2):
             with pytest.raises(eh.PrecisionExhausted):
-                held.ask(eh.Values(sample=np.zeros(50, bool), reference=np.zeros(50, bool)))
-        assert held.rounds == 0
+                held.ask(eh.Values(sample=np.zeros(2_000, bool), reference=rng.random(2_000) < 0.5))
+        assert held.rounds == rounds
 
 
 class TestAnytime:

@@ -15,15 +15,16 @@ ANSWER = Answer(0.5, 0.4, 0.6, False, 1, 5.0, "share")
 def people(size, seed, low):
     rng = np.random.default_rng(seed)
     x = np.where(rng.random(size) < low, 0.0, rng.uniform(0, 10, size))
-    return {"x": x, "y": rng.permutation(x), "id": np.arange(size) // 2 + seed * size}
+    return {"x": x, "y": rng.permutation(x), "pair": np.arange(size) // 2 + seed * size}
 
 
 def holdout(**more):
     """The public side has nearly all of its mass at the low end, where one step is enough; the private one has not."""
-    return eh.Holdout(people(2_000, 1, 0.2), prior=eh.Reference(people(2_000, 2, 0.9)), seed=0, **more)
+    private, public = people(20_000, 1, 0.2), people(20_000, 2, 0.9)
+    return eh.Holdout(private, prior=eh.Reference(public), seed=0, **more)
 
 
-STEPWISE = [{"unit": "id"}, {"half_width": 0.2}]
+STEPWISE = [{"unit": "pair"}, {"half_width": 0.2}]
 
 
 @pytest.mark.parametrize("more", STEPWISE, ids=["units", "a promise"])

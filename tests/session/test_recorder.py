@@ -12,6 +12,7 @@ import pytest
 
 import everhold as eh
 from everhold.mechanism.rules import Corrective
+from everhold.mechanism.tolerance import FixedPrecision, ToleranceInputs
 
 
 def surprising(n=2000, size=500):
@@ -240,10 +241,16 @@ def test_previews_draw_other_rows_than_answers():
 
 
 def test_a_refusal_that_rows_cannot_mend_says_so():
-    held = eh.Holdout(10_000, prior=eh.Reference(100), half_width=0.05, seed=0)
     with pytest.raises(eh.PrecisionExhausted, match="larger reference") as caught:
-        held.ask(eh.Values(sample=np.ones(10_000, bool), reference=np.ones(100, bool)))
+        FixedPrecision(0.1).tolerance(ToleranceInputs(0.0, 6.7, 10_000, 100.0))
     assert caught.value.more_rows is None
+
+
+def test_a_promise_that_not_even_the_first_ask_could_keep_is_refused_when_it_is_made():
+    for rows, reference in ((10_000, 100), (50, 50)):
+        with pytest.raises(eh.SettingError, match="first question would be refused"):
+            eh.Holdout(rows, prior=eh.Reference(reference), half_width=0.05, seed=0)
+    eh.Holdout(50_000, prior=eh.Reference(50_000), half_width=0.05, seed=0)
 
 
 @pytest.mark.parametrize("fit", [(), (1,), (1, 2, 3), (2**60, 2**60), ("a", 1)])

@@ -86,6 +86,14 @@ def create(
     draws = "rows" if unit is None else "units"
     say(f"Created {study}: {holdout.size:,} private {draws}, {holdout.schema!r}")
     say(f"Keep {study}.key secret. The study file itself contains no private row.")
+    if holdout.public.pool is not None:
+        say(
+            "It contains the public rows, with all of these columns: whoever may check the study sees them. Leave out what "
+            "must not be published (--schema)."
+        )
+    say(
+        "Values outside a declared range or list count as its end, or as none: see how many there are with everhold examine."
+    )
     if promise is None:
         say("It is plain: it protects against overfitting, not single people, and cannot be made private later (--epsilon).")
     else:

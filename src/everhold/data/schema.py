@@ -13,6 +13,7 @@ Only the owner can see how many rows do not fit, with `examine`.
 
 from __future__ import annotations
 
+import re
 import tomllib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ from everhold.results import Tabular, html_table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ColumnSchema", "Schema"]
+__all__ = ["ColumnSchema", "Schema", "is_identifier"]
 
 _MOST_CATEGORIES = 50
 _FORMAT = 1
@@ -182,13 +183,14 @@ class Schema(Tabular, Mapping[str, ColumnSchema]):
         }
 
     @classmethod
-    def propose(cls, reference: object, *, warn: bool = True) -> Schema:
+    def propose(cls, reference: object, *, warn: bool = True, unit: str | None = None) -> Schema:
         """Propose kinds, ranges and categories from *public* rows: a table, a file, or anything that a reference can be.
 
         A number's range spans all but the outermost 0.1 % on either side, with some room, rounded outwards. Values outside
         it count as its nearest end in means, so check it. `SchemaWarning` names columns with a single public value, about
-        which the public rows say little. The proposal always allows missing values; if a column has none, declare so
-        (`missing=False`), and a mean then takes one question.
+        which the public rows say little, and identifiers that repeat (but for `unit`, whose rows belong together). The
+        proposal always allows missing values; if a column has none, declare so (`missing=False`), and a mean then takes one
+        question.
         """
         from everhold.data.source import as_table
 
@@ -200,6 +202,15 @@ class Schema(Tabular, Mapping[str, ColumnSchema]):
             warnings.warn(
                 f"the public rows have a single value in {shown}. The proposed range of such a column may not fit the "
                 "other rows, and means would be cut to it. Declare the range: schema.revised(name, low=..., high=...).",
+                SchemaWarning,
+                stacklevel=2,
+            )
+        repeated = [name for name in schema if name != unit and _repeats(name, table.column(name))] if warn else []
+        if repeated:
+            warnings.warn(
+                f"{', '.join(map(repr, repeated))} looks like an identifier, and its values repeat. If all rows with the "
+                f"same one belong together, such as those of one person, say so: unit={repeated[0]!r}. Rows that belong "
+                "together are no independent draws, and intervals would be too narrow.",
                 SchemaWarning,
                 stacklevel=2,
             )
@@ -404,6 +415,27 @@ def _single(column: EncodedColumn) -> bool:
         return False
     known = column.values[~column.missing]
     return len(known) > 0 and bool(np.all(known == known[0])) and abs(known[0]) != LARGEST
+
+
+_IDENTIFIERS = re.compile(r"(^|[_\W])(id|ids|uuid|guid|key)$|[a-z]I[Dd]$", re.ASCII)
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a column is called like an identifier of people or things.
+
+    >>> is_identifier("patient_id"), is_identifier("userId"), is_identifier("humid")
+    (True, True, False)
+    """
+    return bool(_IDENTIFIERS.search(name))
+
+
+def _repeats(name: str, column: EncodedColumn) -> bool:
+    """Whether it is an identifier, and many of its public values stand in more than one row."""
+    if not is_identifier(name) or column.kind not in ("number", "text"):
+        return False
+    known = column.values[~column.missing]
+    distinct = len(np.unique(known)) if column.kind == "number" else len(set(known.tolist()))
+    return distinct > 20 and len(known) > 1.05 * distinct
 
 
 def _moment(end: object, name: str) -> float:

@@ -34,7 +34,7 @@ class Choice(JsonResult):
         best = "about the best" if self.noisy else "best"
         return (
             f"number {self.index + 1:,} of {self.candidates:,} (index {self.index}) is {best} on the private rows "
-            f"({self.disclosed:.1f} nats disclosed)"
+            f"({self.disclosed:.1f} nats disclosed so far)"
         )
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class Decision(JsonResult):
 
     def __str__(self) -> str:
         where = "on the private rows, up to noise" if self.noisy else "on the private rows"
-        return f"{'yes' if self.yes else 'no'}, {where} ({self.disclosed:.1f} nats disclosed)"
+        return f"{'yes' if self.yes else 'no'}, {where} ({self.disclosed:.1f} nats disclosed so far)"
 
     def __repr__(self) -> str:
         return f"Decision({self})"

@@ -22,7 +22,7 @@ from everhold.ledger.log import Log
 from everhold.ledger.logged_act import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
 from everhold.mechanism.rules import Rule
-from everhold.mechanism.tolerance import TolerancePolicy
+from everhold.mechanism.tolerance import Anytime, ToleranceInputs, TolerancePolicy
 from everhold.plots import Point, session_figure
 from everhold.priors.pool import Prior
 from everhold.priors.split import Split
@@ -364,7 +364,7 @@ class Holdout:
     @property
     def price_text(self) -> str:
         """What has been spent so far, in words: how wide the next reading of a share is."""
-        return width_text(self.budget.claim_price())
+        return "closed: nothing can be asked" if self.closed else width_text(self.budget.claim_price())
 
     def outlook(self) -> str:
         """What to expect, in words: half-widths of asks and readings now, and whether another prior would do better.
@@ -742,9 +742,26 @@ def _checked_setup(data: object, prior: Prior | Split | None, settings: Settings
     """A new session; a reference that is much too small is worth a warning."""
     setup = new_setup(data, prior, settings, **rows)
     pool = setup.public.pool
+    _require_promise_for_one_ask(setup)
     if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
         warnings.warn(ReferenceWarning(advice), stacklevel=3)
     return setup
+
+
+def _require_promise_for_one_ask(setup: Setup) -> None:
+    """Refuse a promised precision that not even the first ask could keep."""
+    policy, pool = setup.settings.tolerance_policy(), setup.public.pool
+    if isinstance(policy, Anytime) or pool is None:
+        return
+    others = setup.session.size - setup.settings.known_rows
+    shift = 2.0 * setup.settings.known_rows / max(others, 1)
+    try:
+        policy.tolerance(ToleranceInputs(0.0, setup.mechanism.price, others, pool.draws, shift))
+    except PrecisionExhausted as refusal:
+        raise SettingError(
+            f"this precision cannot be promised: the first question would be refused. {refusal} Expected a larger "
+            "half_width; or leave it out, and read what must be precise."
+        ) from None
 
 
 def _private_study(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.binomial import binomial_interval
 from everhold.bounds.privacy import ROW_PARTS, chance_nats
+from everhold.data.schema import is_identifier
 from everhold.errors import EverholdError
 from everhold.mechanism.tolerance import Anytime, share_radius
 from everhold.statistics.means import Mean
@@ -54,6 +55,8 @@ def _half_width(found: Any) -> str:
 def outlook(holdout: Holdout) -> str:
     """Half-widths to expect now, in words. Public facts only; nothing is read or charged."""
     n, budget = holdout.size, holdout.budget
+    if holdout.closed:
+        return "Closed: nothing can be asked. What was recorded stays: holdout.findings()."
     pool = holdout.public.pool
     draws = float(n) if pool is None else pool.draws
     policy = holdout.settings.tolerance_policy()
@@ -70,7 +73,11 @@ def outlook(holdout: Holdout) -> str:
         cell += shaken
         first = binomial_interval(round((0.1 - cell) * n), round((0.1 + cell) * n), n, budget.claim_price())
         phrases.append(f"shares of about a tenth: ±{(high - low) / 2:.2g} asked, ±{(first[1] - first[0]) / 2:.2g} read")
-        numbers = [column for column in holdout.schema.columns if column.kind == "number" and column.low is not None]
+        numbers = [
+            column
+            for column in holdout.schema.columns
+            if column.kind == "number" and column.low is not None and not is_identifier(column.name)
+        ]
         for column in numbers[:_COLUMNS]:
             try:
                 trial = holdout.try_out(Mean(column.name))

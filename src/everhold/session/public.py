@@ -37,7 +37,7 @@ class PublicSide:
         self.density = prior.density
         self.pool: Pool | None = None if prior.fresh else self._conformed(prior.pool(stream_rng(seed, "pool")))
         self.columns: RowTable = (self.pool or self.draw_pool(stream_rng(seed, "columns"), _LOOK_AT)).rows
-        self.schema = schema if schema is not None else Schema.propose(self.columns)
+        self.schema = schema if schema is not None else Schema.propose(self.columns, unit=unit)
         if unit is not None:
             self.pool = self._by_unit(unit)
 

@@ -296,10 +296,10 @@ class Shares(LabelledCells):
         if not rare:
             return shown, ""
         most = ceil(1e4 * max(cell.high for cell in rare)) / 100
-        cells = "a cell" if len(rare) == 1 else f"{len(rare)} cells"
-        return shown, f"{cells} of missing or other values: none seen, at most {most:g} %" + (
-            " each" if len(rare) > 1 else ""
-        )
+        if len(rare) == 1:
+            label = next(label for label, cell in self if cell is rare[0])
+            return shown, f"{' × '.join(label)}: none seen, at most {most:g} %"
+        return shown, f"{len(rare)} cells of missing or other values: none seen, at most {most:g} % each"
 
     def _grid_html(self) -> str:
         cells, note = self.notable()

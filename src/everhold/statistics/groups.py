@@ -25,6 +25,7 @@ __all__ = ["By", "GroupTable"]
 
 R = TypeVar("R")
 _MOST_GROUPS = 1_000
+_LEFT_OUT = "rows with another value, or none, are in no group"
 _Group = tuple[str, str]  # its label, and the yes/no question that says who belongs to it
 
 
@@ -38,6 +39,7 @@ class GroupTable(LabelledCells):
     city  | value | interval
     York  |  0.25 | [0.2, 0.3]
     Leeds |  0.25 | [0.2, 0.3]
+    rows with another value, or none, are in no group
 
     Attributes:
         what: the statistic, in words.
@@ -106,7 +108,8 @@ class GroupTable(LabelledCells):
         wide = max([len(head), *(len(row[0]) for row in rows)])
         value = max([5, *(len(row[1]) for row in rows)])
         lines = [self.title, f"{head:<{wide}} | {'value':>{value}} | interval"]
-        return "\n".join([*lines, *(f"{label:<{wide}} | {text:>{value}} | {ends}" for label, text, ends in rows)])
+        lines += [f"{label:<{wide}} | {text:>{value}} | {ends}" for label, text, ends in rows]
+        return "\n".join([*lines, _LEFT_OUT])
 
     __str__ = __repr__
 
@@ -121,7 +124,8 @@ class GroupTable(LabelledCells):
             )
             for label, cell in self
         ]
-        return html_table([*self.columns, "value", "interval", f"{left:,.4g} to {right:,.4g}"], rows, self.title)
+        table = html_table([*self.columns, "value", "interval", f"{left:,.4g} to {right:,.4g}"], rows, self.title)
+        return f"{table}<small>{escape(_LEFT_OUT)}</small>"
 
     def plot(self, ax: Any = None) -> Any:
         """A forest plot: a line for each group, with its interval. Needs matplotlib (`everhold[plot]`)."""

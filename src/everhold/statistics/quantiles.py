@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Median", "Quantile"]
 
 _SECOND = 1e6  # in microseconds: the resolution of quantiles of dates
-_HALVINGS = 14  # of the range: nothing finer than 1/16,384 of it is looked for
+_FINEST = 1.0 / 16_384.0  # of the range: nothing finer is looked for
 _END_PARTS = 16  # an end is known to this part of the interval's width
 _VALUE_PARTS = 32
 _FEW = 3  # after more answers that use the private rows, a quarter of these parts is enough
@@ -159,7 +159,9 @@ class _Search:
         levelled = Case(((self.group, yes_or_no),), NumberNode(self.level), "number")
         return (yield from self._one(bounded_mean(canonical(levelled), 0.0, 1.0)))
 
-    def _one(self, query: Expression | BoundedMean) -> Generator[QuestionBatch, Sequence[Answer], tuple[float, float, float]]:
+    def _one(
+        self, query: Expression | BoundedMean
+    ) -> Generator[QuestionBatch, Sequence[Answer], tuple[float, float, float]]:
         answer = (yield [query])[0].as_share()
         self.parts[answer.round] = answer
         if answer.surprise or answer.act != "ask":
@@ -174,7 +176,7 @@ class _Search:
         end everything is at or below.
         """
         a, b = self.ends
-        finest = (b - a) / 2.0**_HALVINGS if self.step is None else max(self.step, (b - a) / 2.0**_HALVINGS)
+        finest = max(_FINEST * (b - a), self.step or 0.0)
         value, highest, lowest = brackets = (_Bracket(b), _Bracket(b), _Bracket(b))
         if self.group is not None and (yield from self._one(question_of(self.group)))[0] <= 0.0:
             return nan, a, b  # nobody was seen in the group
