@@ -109,14 +109,21 @@ class TestFixedPrecision:
     def test_a_refusal_is_no_round_and_stays_refused(self):
         held = eh.Holdout(2_000, prior=eh.Reference(2_000), half_width=0.25, seed=0)
         rng = np.random.default_rng(0)
+
+        def surprise():
+            held.ask(eh.Values(sample=np.ones(2_000, bool), reference=rng.random(2_000) < 0.5))
+
+        def until_refused():
+            for _ in range(1_000):
+                surprise()
+
         with pytest.raises(eh.PrecisionExhausted):
-            for _ in range(1_000):  # each is a surprise
-                held.ask(eh.Values(sample=np.ones(2_000, bool), reference=rng.random(2_000) < 0.5))
+            until_refused()
         rounds = held.rounds
         assert rounds > 2
         for _ in range(2):
             with pytest.raises(eh.PrecisionExhausted):
-                held.ask(eh.Values(sample=np.zeros(2_000, bool), reference=rng.random(2_000) < 0.5))
+                surprise()
         assert held.rounds == rounds
 
 
