@@ -22,7 +22,7 @@ from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.round_act import RoundAct
 from everhold.session.act_questions import checked_spend, described
-from everhold.session.comparison import Comparison
+from everhold.session.comparison import ComparisonActs
 from everhold.session.readings import read_parts
 from everhold.statistics import is_statistic, require_no_expect
 from everhold.statistics.finding import Finding
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Acts", "candidate_weights", "checked_by"]
 
 
-class Acts(Comparison):
+class Acts(ComparisonActs):
     """The acts of one session: its comparisons, and all others."""
 
     def do(self, act: AnyAct, asked_by: AskedBy) -> Any:

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from everhold.queries.request import AskedBy
     from everhold.statistics.statistic import QuestionBatch
 
-__all__ = ["Comparison", "verdict_of"]
+__all__ = ["ComparisonActs", "verdict_of"]
 
 
-class Comparison(ActQuestions):
+class ComparisonActs(ActQuestions):
     """The comparisons of a session: which of two is larger in the population, and nothing else."""
 
     def compare(
