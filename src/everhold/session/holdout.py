@@ -146,8 +146,8 @@ class Holdout:
             overlap=overlap,
             rounds=rounds,
         )
-        rows = {"schema": schema, "unit": unit, "engine": engine, "memory_limit": memory_limit}
-        self._start(_checked_setup(data, prior, settings, rows))
+        table_options = {"schema": schema, "unit": unit, "engine": engine, "memory_limit": memory_limit}
+        self._start(_checked_setup(data, prior, settings, table_options))
         warn_of_studies(self.session.sample)
 
     def _start(self, setup: Setup) -> None:
@@ -738,9 +738,9 @@ class Holdout:
         return html_table(["everhold holdout", ""], [(escape(name), escape(value)) for name, value in facts])
 
 
-def _checked_setup(data: object, prior: Prior | Split | None, settings: Settings, rows: dict[str, Any]) -> Setup:
+def _checked_setup(data: object, prior: Prior | Split | None, settings: Settings, table_options: dict[str, Any]) -> Setup:
     """A new session; a reference that is much too small is worth a warning."""
-    setup = new_setup(data, prior, settings, **rows)
+    setup = new_setup(data, prior, settings, **table_options)
     pool = setup.public.pool
     if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
         warnings.warn(ReferenceWarning(advice), stacklevel=3)
@@ -754,11 +754,11 @@ def _private_study(
     if not isinstance(privacy, Privacy):
         raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
     given: dict[str, Any] = dict(options)
-    rows = {name: given.pop(name, None) for name in ("schema", "unit", "memory_limit")}
-    rows["engine"] = given.pop("engine", "auto")
+    table_options = {name: given.pop(name, None) for name in ("schema", "unit", "memory_limit")}
+    table_options["engine"] = given.pop("engine", "auto")
     seed = given.pop("seed", None)
     settings = Settings(**given, seed=fresh_seed() if seed is None else seed, privacy=privacy.terms)
-    setup = _checked_setup(data, prior, settings, rows)
+    setup = _checked_setup(data, prior, settings, table_options)
     if register:
         require_unused_rows(setup.session.sample)
     fingerprint = create_study(path, setup, data)
