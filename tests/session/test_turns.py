@@ -171,16 +171,16 @@ def test_ctrl_c_at_the_end_of_an_act_returns_nothing_that_is_not_recorded(path, 
 def test_a_certificate_is_refused_by_what_others_have_disclosed_meanwhile(held, monkeypatch):
     """Somebody else's readings come between the request and its turn: nothing breaks."""
     asked = held.ask("age > 40")
-    perform = type(held.session.recorder).perform
+    do_act = type(held.session.recorder).do_act
 
     def after_others(self, *given, **more):
         with monkeypatch.context() as patch:
-            patch.setattr(type(self), "perform", perform)
+            patch.setattr(type(self), "do_act", do_act)
             for age in range(50, 60):
                 held.read(f"age > {age}")
-        return perform(self, *given, **more)
+        return do_act(self, *given, **more)
 
-    monkeypatch.setattr(type(held.session.recorder), "perform", after_others)
+    monkeypatch.setattr(type(held.session.recorder), "do_act", after_others)
     with pytest.raises(eh.QuestionError, match="would not be narrower"):
         held.certify(asked)
     assert held.usable

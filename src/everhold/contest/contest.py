@@ -513,7 +513,7 @@ class Contest:
             return Duels(plan, self.rules, predictions, shares, plan.price(holdout.budget)).decide(labels, self.path)
 
         begun = ActStart("rank", plan.asked, plan.options)
-        result = holdout.session.recorder.perform(begun, decide, holdout.session.asked_by(request_id, who))
+        result = holdout.session.recorder.do_act(begun, decide, holdout.session.asked_by(request_id, who))
         self._count(holdout)
         return result
 

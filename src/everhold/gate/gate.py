@@ -274,7 +274,7 @@ class Gate:
         def require() -> None:
             holdout.session.require_under_cap(asked_by.who)
 
-        result = holdout.session.recorder.perform(begun, noted, asked_by, require)
+        result = holdout.session.recorder.do_act(begun, noted, asked_by, require)
         if self._registry.newest_head(self.id) != holdout.head:  # a private gate's charges are noted as they become durable
             self._advance(announced, holdout.head)
         return result

@@ -84,7 +84,7 @@ class Acts(ComparisonActs):
         results = run_together(self._steps(questions), read)
         if not self._mechanism.closed:
             begun = ActStart("close", (), {"spend": "1"})
-            self._session.recorder.perform(begun, lambda: None, asked_by)
+            self._session.recorder.do_act(begun, lambda: None, asked_by)
         self._record_findings(questions, results, asked_by)
         return results
 
@@ -108,7 +108,7 @@ class Acts(ComparisonActs):
             values = self._private_values(questions)
             return max(range(len(values)), key=lambda index: (values[index], -index))
 
-        return Choice.from_dict(self._session.recorder.perform(begun, decide, asked_by))
+        return Choice.from_dict(self._session.recorder.do_act(begun, decide, asked_by))
 
     def choose(
         self,
@@ -142,7 +142,7 @@ class Acts(ComparisonActs):
             return len(names) - 1 if stays else best
 
         by_whom = asked_by or self._session.asked_by(None, None)
-        return Choice.from_dict(self._session.recorder.perform(ActStart("best_of", asked, options), decide, by_whom))
+        return Choice.from_dict(self._session.recorder.do_act(ActStart("best_of", asked, options), decide, by_whom))
 
     def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""
@@ -155,7 +155,7 @@ class Acts(ComparisonActs):
             first_value, second_value = self._private_values(questions)
             return first_value - second_value > by if first_value > -np.inf and second_value > -np.inf else False
 
-        return Decision.from_dict(self._session.recorder.perform(begun, decide, asked_by))
+        return Decision.from_dict(self._session.recorder.do_act(begun, decide, asked_by))
 
     def _check(self, questions: Sequence[Any], request_id: str | None) -> None:
         """Find what is wrong with questions on the public side, before anything is recorded."""
@@ -216,7 +216,7 @@ class Acts(ComparisonActs):
         """An earlier answer with an interval at the price of a claim now."""
         spend = checked_spend(spend)
         begun = ActStart("certify", ({"kind": "round", "round": number},), {"spend": None if spend is None else str(spend)})
-        done = self._session.recorder.perform(
+        done = self._session.recorder.do_act(
             begun,
             lambda: None,
             asked_by,

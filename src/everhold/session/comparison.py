@@ -71,7 +71,7 @@ class ComparisonActs(ActQuestions):
         options["given"] = optional.get("given")
         begun = ActStart("compare", described(questions), options)
         require = self._require_compared(begun, asked_by)
-        return Verdict.from_dict(self._session.recorder.perform(begun, decide, asked_by, require))
+        return Verdict.from_dict(self._session.recorder.do_act(begun, decide, asked_by, require))
 
     def _compared(
         self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], spend: Fraction | None, parts: int
@@ -94,7 +94,7 @@ class ComparisonActs(ActQuestions):
             {"method": "intervals", "parts": 1, "sides": 2, "spend": None, "given": None},
         )
         decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
-        return Verdict.from_dict(self._session.recorder.perform(begun, decide, self._session.asked_by(request_id, None)))
+        return Verdict.from_dict(self._session.recorder.do_act(begun, decide, self._session.asked_by(request_id, None)))
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and their conjunction; None where rows do not answer yes or no."""

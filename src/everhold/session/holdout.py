@@ -1,7 +1,7 @@
 """The front door: a holdout's acts, for every interface.
 
-Every question and every act, from every interface, goes through one of two methods: `Recorder.decide` for a round,
-`Recorder.perform` for any other act.
+Every question and every act, from every interface, goes through one of two methods: `Recorder.do_round` for a round,
+`Recorder.do_act` for any other act.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class PrivateActs(Acts):
 
         begun = ActStart("is_better", described(questions), {"by": float(by)})
         require = self._affordable(asked_by, mechanism.account.terms.bit_cost, "a bit, which may be a yes")
-        return Decision.from_dict(self._session.recorder.perform(begun, decide, asked_by, require))
+        return Decision.from_dict(self._session.recorder.do_act(begun, decide, asked_by, require))
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
         """Whether a difference in [-1, 1] is above or below 0, certified. Only a test set's values are row by row."""
@@ -83,7 +83,7 @@ class PrivateActs(Acts):
         begun = ActStart("compare", described([difference]), options)
         decide = self._by_intervals([self._session.query(difference)], RoundAct("read"))
         return Verdict.from_dict(
-            self._session.recorder.perform(begun, decide, asked_by, self._require_compared(begun, asked_by))
+            self._session.recorder.do_act(begun, decide, asked_by, self._require_compared(begun, asked_by))
         )
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
@@ -205,7 +205,7 @@ class PrivateActs(Acts):
 
         require = self._affordable(asked_by, mechanism.account.terms.release_cost, "a choice")
         return Choice.from_dict(
-            self._session.recorder.perform(ActStart("best_of", asked, options), decide, asked_by, require)
+            self._session.recorder.do_act(ActStart("best_of", asked, options), decide, asked_by, require)
         )
 
     def best_of(self, asked: Iterable[object], weights: Sequence[float] | None, asked_by: AskedBy) -> Choice:
@@ -225,7 +225,7 @@ class PrivateActs(Acts):
 
         begun = ActStart("best_of", described(questions), options)
         require = self._affordable(asked_by, mechanism.account.terms.release_cost, "a choice")
-        choice = self._session.recorder.perform(begun, decide, asked_by, require)
+        choice = self._session.recorder.do_act(begun, decide, asked_by, require)
         return Choice.from_dict(choice)
 
 

@@ -181,7 +181,7 @@ class Recorder(Generic[P]):
 
     # rounds --------------------------------------------------------------------------------------------------------------
 
-    def decide(self, query: Query, proposal: P, asked_by: AskedBy, act: RoundAct, scanned: SumsByName) -> Answer:
+    def do_round(self, query: Query, proposal: P, asked_by: AskedBy, act: RoundAct, scanned: SumsByName) -> Answer:
         """Read the private sums that a proposal needs, and end the round."""
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
@@ -251,7 +251,7 @@ class Recorder(Generic[P]):
         while self._readings:
             part = self._readings[0]
             proposal, first = self.mechanism.propose(part.query, part.act) if first is None else first, None
-            self.decide(part.query, proposal, part.asked_by, part.act, scanned)
+            self.do_round(part.query, proposal, part.asked_by, part.act, scanned)
             self._readings = self._readings[1:]
             bar.advance()
         self.journal.flush()
@@ -270,7 +270,7 @@ class Recorder(Generic[P]):
             raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
         return self._acting
 
-    def perform(
+    def do_act(
         self,
         begun: ActStart,
         decide: Callable[[], int | bool | str | None],
