@@ -681,7 +681,7 @@ def test_the_price_is_the_price_of_its_node():
         held.read_many(things, spend=part)
         for past in list(held.journal)[before:]:
             check(past.answer.price, price)
-            node.code += past.nats
+            node.code += past.charge
         node.spend(part)
         assert node.claims == claim + 2
     choice = held.best_of(["k > 3", "b", "g"], weights=[6, 1, 1])
@@ -710,7 +710,7 @@ class _Node:
 
     def asked(self, past) -> None:
         self.asks.append(past.answer.surprise)
-        self.code += past.nats
+        self.code += past.charge
 
     @staticmethod
     def length(g: int) -> float:

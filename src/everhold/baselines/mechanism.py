@@ -260,7 +260,7 @@ class BaselineMechanism:
             raise ReplayError(f"round {proposal.round} used the private data, but its question was not recorded.")
         self._state = _State(self.policy.learn(proposal, cell), proposal.round, state.surprises + (cell is not QUIET))
 
-    def cost(self, proposal: BaselineProposal, outcome: Outcome) -> float:
+    def charge(self, proposal: BaselineProposal, outcome: Outcome) -> float:
         """0: it keeps its own account."""
         return 0.0
 

@@ -422,8 +422,8 @@ def read_study(path: str | Path) -> StudyFile:
 def _after(budget: Budget, past: Round) -> Budget:
     """The budget after a recorded round."""
     if past.act.kind == "ask":
-        return budget.quiet() if past.outcome is None else budget.surprised(past.nats)
-    budget = budget.read(past.nats)
+        return budget.quiet() if past.outcome is None else budget.surprised(past.charge)
+    budget = budget.read(past.charge)
     return budget.claimed(past.act.spend) if past.act.part == 1 else budget
 
 

@@ -255,7 +255,7 @@ class AqaOgd:
             self._code = self._code.quiet()
         self._round += 1
 
-    def cost(self, proposal: PaperProposal, outcome: Outcome) -> float:
+    def charge(self, proposal: PaperProposal, outcome: Outcome) -> float:
         """0: it keeps its own account."""
         return 0.0
 

@@ -514,7 +514,7 @@ class Everhold:
         self.require_open()
         self._state = replace(self._state, budget=budget)
 
-    def cost(self, proposal: EverholdProposal, outcome: Outcome) -> float:
+    def charge(self, proposal: EverholdProposal, outcome: Outcome) -> float:
         """What an outcome costs, in nats; a quiet ask is charged by the code of when surprises occur."""
         return 0.0 if outcome is QUIET else proposal.measure.charge(outcome)
 

@@ -219,7 +219,7 @@ class Recorder(Generic[P]):
                 query.name,
                 decided.identity,
                 decided.act,
-                self.mechanism.cost(proposal, outcome),
+                self.mechanism.charge(proposal, outcome),
                 self.mechanism.counts(proposal, outcome),
                 getattr(without_values(query), "title", None),
             )
