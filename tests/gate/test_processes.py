@@ -82,7 +82,7 @@ def test_of_many_processes_that_make_a_gate_of_the_same_cases_one_does(tmp_path)
 def killed(kind, path, candidate):
     """Check a candidate, and die at a certain point."""
     if kind == "before the outcome is recorded":
-        Journal.end = lambda *_: os._exit(9)
+        Journal.add_act_end = lambda *_: os._exit(9)
     elif kind == "while outcomes are compared":
         everhold.gate.gate.promoted_index = lambda *_: os._exit(9)
     elif kind == "before it is known to the registry":

@@ -126,5 +126,5 @@ def _recorded(journal: Journal, number: int | None, query: Query, asked_by: Aske
     past = past or journal.read_as(query.name)
     if past is None:
         raise LedgerError("a reading is not where it was recorded. Open the study again.")
-    journal.repeat(past.number, asked_by)
+    journal.add_repeat(past.number, asked_by)
     return past.answer

@@ -223,7 +223,7 @@ class Recorder(Generic[P]):
                 self.mechanism.counts(proposal, outcome),
                 getattr(without_values(query), "title", None),
             )
-            self.journal.commit(done, decided.asked_by)
+            self.journal.add_round(done, decided.asked_by)
         elif self.journal[proposal.round].answer is not decided.answer:
             if (store := self.journal.store) is not None:
                 store.fail()
@@ -237,7 +237,7 @@ class Recorder(Generic[P]):
         """Announce readings, make them, and make all of them durable together. Within a turn."""
         self._scanner.sample.require_ready()  # a database that does not answer costs nothing
         self.shield.require_newest()
-        self.journal.begin(begun, asked_by)
+        self.journal.add_act_start(begun, asked_by)
         self.journal.flush()
         self.shield.announced()
         self._readings = list(readings)
@@ -304,7 +304,7 @@ class Recorder(Generic[P]):
             require()
             self._scanner.sample.require_ready()
             self.shield.require_newest()
-            self.journal.begin(begun, asked_by)
+            self.journal.add_act_start(begun, asked_by)
             self.journal.flush()
             self.shield.announced()
             with self._under_way(begun, asked_by):
@@ -314,14 +314,14 @@ class Recorder(Generic[P]):
             mechanism.pay(budget)
             if is_last(begun):
                 mechanism.close()
-            self.journal.end(ActEnd(outcome, result), asked_by)
+            self.journal.add_act_end(ActEnd(outcome, result), asked_by)
             self.journal.flush()
             return result
 
     def record_finding(self, finding: RecordedFinding, asked_by: AskedBy) -> None:
         """Record a statistic and its result, durably, before anybody sees it."""
         with self.turn():
-            self.journal.record_finding(finding, asked_by)
+            self.journal.add_finding(finding, asked_by)
             self.journal.flush()
 
     # an interrupted act --------------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ class Recorder(Generic[P]):
         """Charge an act that cannot be ended, and record that nothing came of it."""
         mechanism = self.acting_mechanism()
         mechanism.pay(price_act(mechanism.budget, begun, None, interrupted=True)[1])
-        self.journal.end(ActEnd(None, {}, interrupted=True), asked_by)
+        self.journal.add_act_end(ActEnd(None, {}, interrupted=True), asked_by)
         self.journal.flush()
 
     def _read_what_was_announced(self, begun: ActStart, asked_by: AskedBy) -> None:
@@ -438,7 +438,7 @@ class Recorder(Generic[P]):
         def record() -> Iterator[Round | RecordedAct]:
             for entry in entries:
                 if isinstance(entry, Repeat):
-                    self.journal.restore_request(entry.asked_by.request_id, entry.number)
+                    self.journal.restore_repeat(entry.asked_by.request_id, entry.number)
                 elif isinstance(entry, FindingEntry):
                     self.journal.restore_finding(entry.finding, entry.asked_by)
                 elif isinstance(entry, ActStartEntry):
@@ -446,7 +446,7 @@ class Recorder(Generic[P]):
                 elif isinstance(entry, ActEndEntry):
                     yield self.journal.restore_act_end(entry.done)
                 else:
-                    self.journal.restore(entry.round, entry.asked_by)
+                    self.journal.restore_round(entry.round, entry.asked_by)
                     yield entry.round
 
         for past, replayed in walk(self.mechanism, record(), every=False):

@@ -311,7 +311,7 @@ class Session(Generic[P]):
             return earlier.answer
         if (earlier := self._journal.named(query.name)) is not None:
             require_same(mechanism, query, earlier)
-            self._journal.repeat(earlier.number, asked_by)
+            self._journal.add_repeat(earlier.number, asked_by)
             return earlier.answer
         self.require_under_cap(asked_by.who)
         proposal = mechanism.propose(query, act)
