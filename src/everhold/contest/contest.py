@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.bounds.code import LAST_SPEND
 from everhold.bounds.privacy import Privacy
 from everhold.clock import utc_now
 from everhold.contest.board import Board, Place, Rules, Submission
@@ -66,8 +67,6 @@ __all__ = ["Board", "Contest", "MalformedPredictions", "Place", "Rules", "Submis
 
 _DUEL_SPEND = 1 / 16
 _NOBODY = "nobody is on the board yet, so there is nothing to rank."
-_LAST_SHARE = 7 / 8
-"""Of what is left of the failure probability: the rest is for a last ranking that was interrupted and is made again."""
 
 
 class Contest:
@@ -381,7 +380,7 @@ class Contest:
         if first is None and second is None:
             if not rounds:
                 raise QuestionError(_NOBODY)
-            return RankingPreview.of(self._plan(rounds.values(), _LAST_SHARE, last=True), file.budget, tuple(rounds), [])
+            return RankingPreview.of(self._plan(rounds.values(), LAST_SPEND, last=True), file.budget, tuple(rounds), [])
         pair = self._pair(first or "", second or "", rounds)
         plan = self._plan([rounds[entrant] for entrant in pair], spend, last=False)
         names = {one.round: one.name for one in file.rounds}
@@ -446,7 +445,7 @@ class Contest:
                 entries = self._tally.entries()
                 if not entries:
                     raise QuestionError(_NOBODY)
-                self._rank(holdout, entries, _LAST_SHARE, last=True, who=who)
+                self._rank(holdout, entries, LAST_SPEND, last=True, who=who)
         return self.board()
 
     def _require_ranks(self) -> None:
@@ -475,7 +474,7 @@ class Contest:
         """The rows of duels and of the last ranking."""
         return self.sealed_rows if self.rules.sealed else np.ones(len(self.ids), dtype=bool)
 
-    def _plan(self, rounds: Iterable[int], spend: float, *, last: bool) -> RankingPlan:
+    def _plan(self, rounds: Iterable[int], spend: float | Fraction, *, last: bool) -> RankingPlan:
         """Everything that is fixed before labels are read, by public facts."""
         part = checked_spend(spend) or Fraction(1, 16)
         rows = int(self._judged_rows.sum())
@@ -495,7 +494,7 @@ class Contest:
         self,
         holdout: Holdout,
         entries: list[RankedScore],
-        spend: float,
+        spend: float | Fraction,
         *,
         last: bool,
         request_id: str | None = None,
