@@ -473,7 +473,7 @@ class Gate:
         price = plan.price(holdout.budget)
         before = self._sealed_outcomes(incumbent)
         outcomes = [self._sealed_outcomes(one["digest"]) for one in entries]  # what is lost is noticed before the act
-        result = self._perform(
+        self._perform(
             holdout,
             ActStart("check", plan.asked, plan.options),
             lambda: plan.outcome(self._promoted_index(holdout, plan, before, outcomes, price)),
@@ -481,7 +481,7 @@ class Gate:
             who=who,
         )
         act = self._checks(holdout)[-1]
-        return self._from_record(holdout, act, mine, result["price"])
+        return self._from_record(holdout, act, mine)
 
     def _promoted_index(
         self,
@@ -521,9 +521,7 @@ class Gate:
         _require_same(entry, asked, request_id)
         return replace(self._from_record(holdout, earlier, entry), repeated=True)
 
-    def _from_record(
-        self, holdout: Holdout, act: RecordedAct, mine: dict[str, Any], price: float | None = None
-    ) -> CheckResult:
+    def _from_record(self, holdout: Holdout, act: RecordedAct, mine: dict[str, Any]) -> CheckResult:
         promoted = _promoted(act)
         state: CheckState = "promoted" if promoted is not None and promoted["digest"] == mine["digest"] else "kept"
         return self._result(holdout, state, mine, act)

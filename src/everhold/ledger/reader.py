@@ -121,14 +121,6 @@ class LoggedFinding:
     request_id: str | None
 
     @property
-    def cell_texts(self) -> list[tuple[str, str, str]]:
-        """The cells of a table for people: label, share and interval, rounded outwards."""
-        return [
-            (" × ".join(label), "none seen" if value != value else f"{value:.4g}", str(Interval(low, high)))
-            for label, value, low, high in self.cells
-        ]
-
-    @property
     def estimate(self) -> Finding | None:
         """Value and interval as a finding without parts; None of a table."""
         if self.value is None or self.low is None or self.high is None:
