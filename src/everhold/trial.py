@@ -203,6 +203,5 @@ def charge_words(account: PrivacyAccount | None, parts: int) -> str:
     if account is None:
         return ""
     terms = account.terms
-    surprise, read = (100.0 * cost / terms.allowance for cost in (terms.surprise_cost, parts * terms.release_cost))
-    left = f"{100.0 * account.share_left:.0f} % of it is left"
-    return f"privacy budget: a quiet ask costs nothing, each surprise {surprise:.1f} %, reading {read:.1f} %; {left}"
+    surprise, read = (account.percent(cost) for cost in (terms.surprise_cost, parts * terms.release_cost))
+    return f"privacy budget: a quiet ask costs nothing, each surprise {surprise}, reading {read}; {account.left_text}"

@@ -49,7 +49,7 @@ def read_parts(
     ids = [part.request_id for part in parts_asked_by]
     with session.recorder.turn():
         journal = session.recorder.journal
-        session.recorder.acting_mechanism()
+        session.recorder.require_acts()
         require_batch(session.mechanism, journal, queries, ids)
         _require_no_ask(journal, ids)
         unread = _unread(session, queries, ids, kind)

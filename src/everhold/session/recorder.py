@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal
 from weakref import ref
 
 from everhold.errors import DataError, EverholdError, LedgerError, QuestionError, RequestConflict, after_charge
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from everhold.session.shield import PrivacyShield, Shield
 
 __all__ = ["PlannedReading", "Recorder"]
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,16 +188,10 @@ class Recorder(Generic[P]):
         sums = self.shield.read(lambda: self._scanner.sums(needs, proposal.forecast.scale, rows_read, scanned))
         outcome = self.shield.read(lambda: mechanism.decide(proposal, sums))
         with self.shield.charging(act, outcome):
-            return self._answer_round(query, proposal, outcome, named, asked_by, act)
-
-    def _answer_round(
-        self, query: Query, proposal: P, outcome: Outcome, named: str | None, asked_by: AskedBy, act: RoundAct
-    ) -> Answer:
-        """From here on the round is charged, whatever happens: an interrupted one is ended before the next."""
-        mechanism = self.mechanism
-        answer = mechanism.answer(proposal, outcome).as_asked(query)
-        self._decided = DecidedRound(query, proposal, outcome, named, answer, asked_by, act, len(mechanism.fit))
-        return self._record_round(self._decided)
+            # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
+            answer = mechanism.answer(proposal, outcome).as_asked(query)
+            self._decided = DecidedRound(query, proposal, outcome, named, answer, asked_by, act, len(mechanism.fit))
+            return self._record_round(self._decided)
 
     def _record_round(self, decided: DecidedRound[P]) -> Answer:
         """End the decided round: learn, record, and only then return. Ends it later if it is interrupted on the way."""
@@ -269,6 +260,10 @@ class Recorder(Generic[P]):
         if self._acting is None:
             raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
         return self._acting
+
+    def require_acts(self) -> None:
+        """Refuse acts beyond asks where the mechanism has none."""
+        self.acting_mechanism()
 
     def do_act(
         self,
