@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.session.holdout import holdout_without_rows
 
 
 def people(size, seed, smokers=0.3):
@@ -219,3 +220,12 @@ def test_other_acts_wait_for_a_batch_of_readings(held, monkeypatch, act):
     threads[0].join()
     assert len(results) == 1
     assert held.audit().ok
+
+
+def test_a_holdout_of_a_file_is_of_no_other_class_and_has_all_attributes(path):
+    in_memory = eh.Holdout(PRIVATE, prior=eh.Reference(PUBLIC), seed=1)
+    with eh.Holdout.open(path, data=PRIVATE) as opened:
+        for other in (opened, holdout_without_rows(path)):
+            assert type(other) is eh.Holdout
+            assert set(vars(other)) == set(vars(in_memory))
+            assert None not in vars(other).values()

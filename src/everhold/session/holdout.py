@@ -150,6 +150,13 @@ class Holdout:
         self._start(_checked_setup(data, prior, settings, table_options))
         warn_of_studies(self.session.sample)
 
+    @classmethod
+    def _from_setup(cls, setup: Setup) -> Holdout:
+        """A holdout of a session that is ready: its settings, public side and record come from a study's file."""
+        holdout = cls.__new__(cls)
+        holdout._start(setup)
+        return holdout
+
     def _start(self, setup: Setup) -> None:
         """Answer from this session, which is ready."""
         self._setup = setup
@@ -216,7 +223,7 @@ class Holdout:
                 older or another, is refused.
             engine, memory_limit: as for `Holdout`.
         """
-        return _FromStudy(open_study(Path(path), data, expect_head, engine, memory_limit))
+        return Holdout._from_setup(open_study(Path(path), data, expect_head, engine, memory_limit))
 
     @staticmethod
     def with_mechanism(data: object, build: Callable[[int], Mechanism[P]]) -> Session[P]:
@@ -764,16 +771,9 @@ def _private_study(
     fingerprint = create_study(path, setup, data)
     if register:
         register_rows(path, fingerprint, setup.session.sample)
-    return _FromStudy(setup)
-
-
-class _FromStudy(Holdout):
-    """A holdout whose settings, public side and record a study's file gave."""
-
-    def __init__(self, setup: Setup) -> None:
-        self._start(setup)
+    return Holdout._from_setup(setup)
 
 
 def holdout_without_rows(path: str | Path) -> Holdout:
     """A study's holdout for anybody who has its file: its public side can be tried, and nothing can be asked."""
-    return _FromStudy(rehearse_study(Path(path)))
+    return Holdout._from_setup(rehearse_study(Path(path)))
