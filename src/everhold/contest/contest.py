@@ -361,19 +361,19 @@ class Contest:
         second: str | None = None,
         *,
         spend: float = _DUEL_SPEND,
-        standing: tuple[Board, StudyFile] | None = None,
+        board_and_file: tuple[Board, StudyFile] | None = None,
     ) -> RankingPreview:
         """What `finish()` would do and cost, or with two names `duel(first, second)`. It records and discloses nothing.
 
         Args:
             first, second, spend: as for `duel`; without names it is about `finish`.
-            standing: a board and the study behind it, where they are known; otherwise the study's file is read, once.
+            board_and_file: a board and the study behind it, where they are known; otherwise the study's file is read, once.
         """
         self._require_ranks()
-        if standing is None:
+        if board_and_file is None:
             read = read_study(self.path)
-            standing = self.board_in(read), read
-        board, file = standing
+            board_and_file = self.board_in(read), read
+        board, file = board_and_file
         if board.final:
             raise HoldoutClosed("the contest has ended, and its final ranks are on the board.")
         rounds = {place.entrant: place.round for place in board.places}
@@ -533,7 +533,7 @@ class Contest:
         tally.add_rankings(act.result for act in file.acts if act.act == "rank")
         return self._board(tally, str(file.head), file.price, file.budget.privacy)
 
-    def standing(self) -> tuple[Board, Holdout]:
+    def board_and_holdout(self) -> tuple[Board, Holdout]:
         """The board and the study behind it as the last turn left them: nothing is read again. Only between turns."""
         holdout = self._counted
         if holdout is None:

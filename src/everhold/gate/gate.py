@@ -619,7 +619,7 @@ class Gate:
             self.rules, self._waiting, results=results, budget=file.budget, head=file.head, finished=file.closed
         )
 
-    def standing(self) -> tuple[GateStatus, Holdout]:
+    def status_and_holdout(self) -> tuple[GateStatus, Holdout]:
         """The status and the study behind it as the last turn left them: nothing is read again. Only between turns."""
         with self._lock:
             holdout = self._holdout

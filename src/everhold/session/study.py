@@ -91,19 +91,19 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
             study, settings, records = _begin(store, str(guard.head))
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
-        before = _standing(setup)
+        before = _counts(setup)
         if guard is not None:
             _guard(setup, study, guard)
         HeadNotes(RegisteredStudy(study.fingerprint), setup.session.journal)
         setup.session.recorder.end_interrupted_act()
-        setup.session.recorder.ended_at_opening = _ended(before, _standing(setup))
+        setup.session.recorder.ended_at_opening = _ended(before, _counts(setup))
         return setup
     except BaseException:
         store.close()
         raise
 
 
-def _standing(setup: Setup) -> tuple[int, int, float]:
+def _counts(setup: Setup) -> tuple[int, int, float]:
     """How many acts and rounds there are, and the nats that were disclosed."""
     recorder = setup.session.recorder
     return len(recorder.journal.acts), len(recorder.journal), recorder.acting_mechanism().budget.nats
