@@ -433,7 +433,7 @@ def test_a_certificate_of_a_quiet_share_is_never_narrower_than_valid():
     forecast = share(Fraction(1, 5))
     asked = CountTolerance(None, forecast, Tolerance(TOLERANCE_ONE // 4, TOLERANCE_ONE // 16), seen_from(30))
     least, most = limits_of([asked.decide([Sums.yes_no(k, 30)]) for k in range(31)])[QUIET]
-    counts = held.counts(EverholdProposal(1, None, forecast, None, asked, 2.0), QUIET)
+    counts = held.counts(EverholdProposal(round=1, query=None, forecast=forecast, measure=asked, price=2.0), QUIET)
     too_often = 0
     for nats in (1.0, 2.0, 5.0, 9.0):
         low, high = held.count_interval(counts[0], counts[1], nats)
@@ -451,7 +451,7 @@ def test_a_certificate_of_a_quiet_group_share_is_never_narrower_than_valid():
     n, nats = 30, 2.5
     held = _mechanism(n)
     measure = shares_of_group(n, Fraction(1, 3), nats=nats, deviations=1.0)
-    proposal = EverholdProposal(1, None, measure.forecast, None, measure, nats)
+    proposal = EverholdProposal(round=1, query=None, forecast=measure.forecast, measure=measure, price=nats)
     assert held.counts(proposal, QUIET) is None, "only a bit is known of k and m"
     answer = held.answer(proposal, QUIET)
     past = Round(answer, QUIET, None, measure.forecast, Digest(""), None)
