@@ -21,11 +21,10 @@ from everhold.queries.disclosed import Choice, Decision
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.round_act import RoundAct
-from everhold.session.act_questions import checked_spend, described
+from everhold.session.act_questions import checked_spend, described, require_single_values
 from everhold.session.comparison import ComparisonActs
 from everhold.session.readings import read_parts
 from everhold.statistics import is_statistic, require_no_expect
-from everhold.statistics.finding import Finding
 from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
@@ -162,15 +161,10 @@ class Acts(ComparisonActs):
         if self._session.journal.requested_act(request_id) is not None:
             return  # it was done: what is recorded is returned, also after the last act
 
-        def tried(batch: QuestionBatch) -> list[Answer]:
-            return [self._as_foreseen(query) for query in batch]
-
-        unsure = [
-            question for question in questions if not isinstance(question, Expression | BoundedMean)
-        ]  # texts were checked
-        for result in run_together(self._steps(unsure), tried):
-            if not isinstance(result, Answer | Finding):
-                raise QuestionError("a table has many values. Expected questions with one value each.")
+        # Texts were checked.
+        unsure = [question for question in questions if not isinstance(question, Expression | BoundedMean)]
+        results, _ = self._try_out(unsure)
+        require_single_values(results)
 
     def _private_values(self, questions: Sequence[Any]) -> list[float]:
         """Values on the private rows; a question without a value there counts as smaller than all others."""

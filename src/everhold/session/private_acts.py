@@ -10,7 +10,7 @@ import numpy as np
 
 from everhold.bounds.privacy import ROW_PARTS
 from everhold.bounds.private_verdict import favours_first, verdict_rate
-from everhold.errors import DataError, EverholdError, PrivacyError, QuestionError
+from everhold.errors import PrivacyError, QuestionError
 from everhold.ledger.rounds import ActStart
 from everhold.mechanism.measures.measure import count_of
 from everhold.mechanism.noise import ROW
@@ -21,9 +21,7 @@ from everhold.queries.query import RowValues, Values
 from everhold.queries.round_act import RoundAct
 from everhold.session.act_questions import described
 from everhold.session.acts import Acts, candidate_weights, checked_by
-from everhold.session.comparison import verdict_of
 from everhold.statistics.rehearsal import as_answer
-from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,31 +117,9 @@ class PrivateActs(Acts):
 
         return decide
 
-    def _by_intervals(self, questions: Sequence[Any], act: RoundAct) -> Callable[[], str]:
-        """A verdict where the intervals of noisy readings do not overlap. The readings themselves are not disclosed."""
-        mechanism = self._private
-
-        def decide() -> str:
-            part = 0
-
-            def private(batch: QuestionBatch) -> list[Answer]:
-                nonlocal part
-                proposals = [mechanism.propose_part(query, act, part + place) for place, query in enumerate(batch, start=1)]
-                part += len(batch)
-                answers = []
-                for query, proposal, sums in zip(batch, proposals, self._sums(proposals), strict=True):
-                    answer = mechanism.answer(proposal, mechanism.decide(proposal, sums))
-                    answers.append(answer.as_asked(query))
-                return answers
-
-            try:
-                return verdict_of(run_together(self._steps(questions), private))
-            except DataError:
-                raise
-            except (ArithmeticError, EverholdError, ValueError):
-                return "neither"
-
-        return decide
+    def _propose_parts(self, batch: QuestionBatch, act: RoundAct, first_part: int) -> list[EverholdProposal]:
+        """Readings with noise, which are not disclosed themselves."""
+        return [self._private.propose_part(query, act, part) for part, query in enumerate(batch, start=first_part)]
 
     def _compared(
         self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], spend: Fraction | None, parts: int
