@@ -44,8 +44,8 @@ def smallest_step(rules: GateRules, budget: Budget) -> float | None:
 
 def left(rules: GateRules, budget: Budget, step: float, paid: int | None = None) -> int:
     """How many more promotions of that size are possible; `paid`: how many privacy pays for."""
-    found = max(_foreseen(rules, budget, step), certifies(rules, budget, step))
-    return found if paid is None else min(found, paid)
+    possible = max(_foreseen(rules, budget, step), certifies(rules, budget, step))
+    return possible if paid is None else min(possible, paid)
 
 
 def left_at_first(rules: GateRules, step: float, privacy: Privacy | None = None) -> int:

@@ -134,7 +134,7 @@ class ActStart:
 
     @property
     def _untitled(self) -> list[dict[str, Any]]:
-        return [{name: value for name, value in one.items() if name != "title"} for one in self.asked]
+        return [{name: value for name, value in entry.items() if name != "title"} for entry in self.asked]
 
 
 @dataclass(frozen=True, slots=True)

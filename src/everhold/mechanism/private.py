@@ -176,10 +176,10 @@ class PrivateEverhold(Everhold):
 
         A cell is at least half a deviation of the noise wide: finer ones would show noise.
         """
-        known = self._tolerance_inputs(forecast, inputs)
-        chance = chance_nats(known.ask, self.account.surprises_left)
-        plain = self._tolerance_at(chance).tolerance(known)
+        policy_inputs = self._tolerance_inputs(forecast, inputs)
+        chance = chance_nats(policy_inputs.ask, self.account.surprises_left)
+        plain = self._tolerance_at(chance).tolerance(policy_inputs)
         row = 2.0 * TOLERANCE_ONE / self._n
-        more = ceil(self._terms.test_parts / ROW_PARTS * max(chance, 0.0) * row)
+        noise_room = ceil(self._terms.test_parts / ROW_PARTS * max(chance, 0.0) * row)
         least = ceil(0.5 * self._terms.release_parts / ROW_PARTS * row)
-        return Tolerance(min(plain.tau + more, 2 * TOLERANCE_ONE), min(max(plain.cell, least), 2 * TOLERANCE_ONE))
+        return Tolerance(min(plain.tau + noise_room, 2 * TOLERANCE_ONE), min(max(plain.cell, least), 2 * TOLERANCE_ONE))

@@ -84,7 +84,7 @@ def _growth(axes: Any, found: ScorePrice) -> None:
     for line in found.lines:
         if line.disclosed == "scores":
             continue
-        heights = [one[line.disclosed].interval.half_width for one in prices]
+        heights = [score_price[line.disclosed].interval.half_width for score_price in prices]
         axes.plot(looks, heights, color=_COLOURS[line.disclosed], lw=2, label=_NAMES[line.disclosed])
         axes.plot([found.looks], [line.interval.half_width], "o", color=_COLOURS[line.disclosed], ms=6)
     axes.set_xscale("log")

@@ -210,13 +210,13 @@ class Acts(ComparisonActs):
         """An earlier answer with an interval at the price of a claim now."""
         spend = checked_spend(spend)
         begun = ActStart("certify", ({"kind": "round", "round": number},), {"spend": None if spend is None else str(spend)})
-        done = self._session.recorder.do_act(
+        result = self._session.recorder.do_act(
             begun,
             lambda: None,
             asked_by,
             require=lambda: self.require_narrower(number, spend),  # at the price that this turn finds, after what others did
         )
-        return Answer.from_dict(done)
+        return Answer.from_dict(result)
 
     def require_narrower(self, number: int, spend: Fraction | None) -> None:
         """Refuse to certify a round that does not exist, or whose interval would not become narrower."""

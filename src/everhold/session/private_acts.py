@@ -86,13 +86,16 @@ class PrivateActs(Acts):
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """As in any study, but nothing is read to check given values: a test set has made them."""
-        if len(questions) == 2 and all(isinstance(one, RowValues) for one in questions):
-            one, other = questions
-            samples, references = ((np.asarray(one.sample), np.asarray(other.sample)), (one.reference, other.reference))
+        if len(questions) == 2 and all(isinstance(question, RowValues) for question in questions):
+            first, second = questions
+            samples, references = (
+                (np.asarray(first.sample), np.asarray(second.sample)),
+                (first.reference, second.reference),
+            )
             if any(sample.dtype != np.bool_ for sample in samples):
                 return None
             both = np.asarray(references[0]) & np.asarray(references[1])
-            return one, other, Values(sample=samples[0] & samples[1], reference=both)
+            return first, second, Values(sample=samples[0] & samples[1], reference=both)
         return super()._pair(questions, given)
 
     def _paired(self, pair: tuple[Query, Query, Query], spend: Fraction | None) -> Callable[[], str]:
@@ -109,10 +112,10 @@ class PrivateActs(Acts):
             rate = verdict_rate(nats, n, a + b - 2.0 * both, float(deviation))
             counts = [count_of(sums, n) for sums in self._session.scanner.sums(pair, "share")]
             only_a, only_b = (mechanism.noisy_rows(count - counts[2]) for count in counts[:2])
-            known = mechanism.known_rows
-            if favours_first(only_a, only_b, rate=rate, deviation=deviation, known_rows=known, nats=nats):
+            known_rows = mechanism.known_rows
+            if favours_first(only_a, only_b, rate=rate, deviation=deviation, known_rows=known_rows, nats=nats):
                 return "first"
-            second = favours_first(only_b, only_a, rate=rate, deviation=deviation, known_rows=known, nats=nats)
+            second = favours_first(only_b, only_a, rate=rate, deviation=deviation, known_rows=known_rows, nats=nats)
             return "second" if second else "neither"
 
         return decide
@@ -169,7 +172,7 @@ class PrivateActs(Acts):
             weights: public weights of the candidates; they sum to at most 1.
             by: what they are sums of.
         """
-        if not all(isinstance(one, RowValues) for one in values):
+        if not all(isinstance(candidate, RowValues) for candidate in values):
             _refuse("choice among given values", "holdout.best_of([...]) of questions given as text")
         asked = tuple({"kind": "values", "name": name} for name in names)
         options = {"weights": [str(weight) for weight in weights], "generation": 0, "by": by}

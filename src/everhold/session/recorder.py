@@ -201,7 +201,7 @@ class Recorder(Generic[P]):
         if len(self.journal) < proposal.round:
             fit = self.mechanism.fit if len(self.mechanism.fit) > decided.learnt else None
             recorded = to_record(query, proposal, surprise=outcome is not None, whole=self.mechanism.fresh)
-            done = Round(
+            new_round = Round(
                 decided.answer,
                 outcome,
                 fit,
@@ -214,7 +214,7 @@ class Recorder(Generic[P]):
                 self.mechanism.counts(proposal, outcome),
                 getattr(without_values(query), "title", None),
             )
-            self.journal.add_round(done, decided.asked_by)
+            self.journal.add_round(new_round, decided.asked_by)
         elif self.journal[proposal.round].answer is not decided.answer:
             if (store := self.journal.store) is not None:
                 store.fail()

@@ -115,7 +115,7 @@ def _ended(before: tuple[int, int, float], after: tuple[int, int, float]) -> str
     >>> _ended((0, 5, 2.0), (1, 5, 3.4))
     '1 act was interrupted: it is charged (1.4 nats), and nothing was returned. The log shows it.'
     """
-    acts, rounds, nats = (two - one for one, two in zip(before, after, strict=True))
+    acts, rounds, nats = (later - earlier for earlier, later in zip(before, after, strict=True))
     if not acts and not rounds:
         return None
     what = "1 act was interrupted" if max(acts, rounds) == 1 else f"{max(acts, rounds)} acts were interrupted"
