@@ -155,7 +155,7 @@ def session_figure(points: Sequence[Point], *, title: str = "", ax: Any = None) 
 
 def widths_figure(widths: Mapping[str, float], *, chosen: str = "", title: str = "", ax: Any = None) -> Any:
     """Half-widths side by side, narrowest first; what says nothing is left out. Returns the axes."""
-    shown = sorted(((name, width) for name, width in widths.items() if width < 0.5), key=lambda one: one[1])
+    shown = sorted(((name, width) for name, width in widths.items() if width < 0.5), key=lambda entry: entry[1])
     (ax,) = _axes(ax, 7.0, 0.9 + 0.36 * max(len(shown), 1))
     for place, (name, width) in enumerate(shown):
         ax.barh([place], [width], color=_QUIET if name == chosen else _GREY, height=0.6)

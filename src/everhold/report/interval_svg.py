@@ -112,10 +112,10 @@ def _seen(value: float) -> str:
     return f"{value:.4g}" if value == value else "no estimate"
 
 
-def _picture(wide: float, tall: float, said: str, drawn: str) -> str:
+def _picture(wide: float, tall: float, label: str, drawn: str) -> str:
     return (
         f'<svg class="interval" viewBox="0 0 {wide:g} {tall:g}" width="{wide:g}" height="{tall:g}" role="img" '
-        f'aria-label="{escape(said, quote=True)}">{drawn}</svg>'
+        f'aria-label="{escape(label, quote=True)}">{drawn}</svg>'
     )
 
 

@@ -463,9 +463,9 @@ class Holdout:
         """The declared columns, and what statistics may know of the public side."""
         return declared_columns(self.mechanism, self.schema, most_cells)
 
-    def record_finding(self, wanted: Statistic[Any], found: Any, asked_by: AskedBy) -> None:
+    def record_finding(self, statistic: Statistic[Any], result: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
-        self.session.record_finding(wanted, found, asked_by)
+        self.session.record_finding(statistic, result, asked_by)
 
     def ask_many(
         self,
