@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from math import log
 from typing import Any, Literal
 
@@ -29,6 +28,7 @@ from benchmarks.candidates import Candidate, Data, Rows
 from benchmarks.promises import Line
 from everhold.bounds.binomial import mcnemar_refutes
 from everhold.bounds.budget import Budget
+from everhold.bounds.code import LAST_SPEND
 from everhold.bounds.gain import SCORE_ONE, gain_end
 from everhold.bounds.gate_power import leads
 
@@ -37,7 +37,6 @@ RUNS, TABLE_RUNS = 1_000, 200
 CASES, POINTS = (200, 500, 2_000, 10_000), (3, 6)
 GENERATION = 50
 PROPOSALS, SPLITS = 200, 8
-_LAST_SHARE = Fraction(7, 8)
 
 Contract = Literal["each", "final", "mcnemar"]
 
@@ -88,7 +87,7 @@ class Prices:
 
     def last_act(self, place: tuple[int, int]) -> float:
         """What the total gain is certified at."""
-        return self._after[place][0].claim_price(_LAST_SHARE, sides=1)
+        return self._after[place][0].claim_price(LAST_SPEND, sides=1)
 
 
 def play(seed: int, cases: int, step: float, contract: Contract, *, runs: int, generation: int = 1) -> Found:
@@ -129,7 +128,7 @@ def play(seed: int, cases: int, step: float, contract: Contract, *, runs: int, g
             both, before, now, neither = cells[run].tolist()
             differences = {SCORE_ONE: now, 0: both + neither, -SCORE_ONE: before}
             low[run] = gain_end(differences, prices.last_act(places[run])) / SCORE_ONE
-            free[run] = gain_end(differences, Budget(DELTA).claim_price(_LAST_SHARE, sides=1)) / SCORE_ONE
+            free[run] = gain_end(differences, Budget(DELTA).claim_price(LAST_SPEND, sides=1)) / SCORE_ONE
         phantoms = low >= score - 0.5
     return Found(score - 0.5, phantoms, promoted, np.maximum(low, 0.0), free >= score - 0.5)
 
@@ -253,7 +252,7 @@ class Gate:
 
     def price(self) -> float:
         """Of the last act."""
-        return self.budget.claim_price(_LAST_SHARE, sides=1)
+        return self.budget.claim_price(LAST_SPEND, sides=1)
 
 
 def _climbed(data: Data, splits: int) -> Line:

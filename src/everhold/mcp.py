@@ -109,7 +109,7 @@ later answers. Costs nothing.
 
     def status() -> dict[str, Any]:
         """How many questions were asked, how many surprised, the price so far in nats, and how wide readings are now."""
-        return _guarded(lambda: {"study": name, **_standing(study)})
+        return _guarded(lambda: {"study": name, **_status_facts(study)})
 
     ends = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
     tool_list = [_strict(_described(ask, {"expect": _EXPECT}), _ASKS), _strict(_described(try_out), _READS)]
@@ -223,7 +223,7 @@ def _returned(act: AnyAct, study: AnyStudy) -> dict[str, Any]:
     return _shown(result)
 
 
-def _standing(study: AnyStudy) -> dict[str, Any]:
+def _status_facts(study: AnyStudy) -> dict[str, Any]:
     """Where a study stands, here or behind a server."""
     if isinstance(study, Holdout):
         acts, closed = len(study.journal.acts), study.closed

@@ -82,29 +82,31 @@ def forest(
     if isinstance(results, Mapping):
         shown, names = list(results.values()), [str(name) for name in results]
     else:
-        shown = [one[1] if isinstance(one, tuple) else one for one in results]
-        names = [" × ".join(one[0]) if isinstance(one, tuple) else _label(one, i) for i, one in enumerate(results)]
-    names = names if labels is None else [str(one) for one in labels]
+        shown = [result[1] if isinstance(result, tuple) else result for result in results]
+        names = [
+            " × ".join(result[0]) if isinstance(result, tuple) else _label(result, i) for i, result in enumerate(results)
+        ]
+    names = names if labels is None else [str(label) for label in labels]
     if len(names) != len(shown):
         raise SettingError(f"there are {len(names)} labels for {len(shown)} results. Expected one for each.")
-    if not shown or not all(hasattr(one, "low") and hasattr(one, "high") for one in shown):
+    if not shown or not all(hasattr(result, "low") and hasattr(result, "high") for result in shown):
         raise SettingError("a forest plot needs results with intervals: answers, findings, scores or a table by groups.")
     if len(shown) > _MOST_LINES:
         raise SettingError(f"there are {len(shown):,} results; a forest plot has room for {_MOST_LINES}.")
     (ax,) = _axes(ax, 7.0, 0.9 + 0.32 * len(shown))
-    left, right = axis_around([(one.low, one.high) for one in shown])
+    left, right = axis_around([(result.low, result.high) for result in shown])
     if reference is not None:
         left, right = min(left, reference), max(right, reference)
         ax.axvline(reference, color=_GREY, linewidth=1, zorder=0)
-    for place, one in enumerate(shown):
-        colour = _SURPRISE if getattr(one, "surprise", False) else _QUIET
-        ends = [max(one.low, left), min(one.high, right)]
+    for place, result in enumerate(shown):
+        colour = _SURPRISE if getattr(result, "surprise", False) else _QUIET
+        ends = [max(result.low, left), min(result.high, right)]
         ax.plot(ends, [place, place], color=colour, linewidth=3, alpha=0.5, solid_capstyle="butt")
-        for end, marker in zip((one.low, one.high), ("<", ">"), strict=True):
+        for end, marker in zip((result.low, result.high), ("<", ">"), strict=True):
             if not isfinite(end):  # open: the arrow says that it goes on
                 ax.plot([left if end < 0 else right], [place], marker=marker, color=colour, markersize=5)
-        if one.value == one.value:
-            ax.plot([one.value], [place], marker="o", color=colour, markersize=6)
+        if result.value == result.value:
+            ax.plot([result.value], [place], marker="o", color=colour, markersize=6)
     ax.set_yticks(range(len(shown)), names)
     ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.set_xlim(left, right)
@@ -125,13 +127,15 @@ def session_figure(points: Sequence[Point], *, title: str = "", ax: Any = None) 
         ("surprise", _SURPRISE, "surprise"),
         ("read", _READ, "private reading"),
     ):
-        some = [one for one in points if one.kind == kind]
-        if some:
-            rounds = [one.round for one in some]
-            top.vlines(rounds, [one.low for one in some], [one.high for one in some], color=colour, alpha=0.5, linewidth=2)
-            top.plot(rounds, [one.value for one in some], "o", color=colour, markersize=4, label=words)
+        shown = [point for point in points if point.kind == kind]
+        if shown:
+            rounds = [point.round for point in shown]
+            top.vlines(
+                rounds, [point.low for point in shown], [point.high for point in shown], color=colour, alpha=0.5, linewidth=2
+            )
+            top.plot(rounds, [point.value for point in shown], "o", color=colour, markersize=4, label=words)
     if points:
-        top.set_ylim(*axis_around([(one.low, one.high) for one in points], 0.0, 1.0))
+        top.set_ylim(*axis_around([(point.low, point.high) for point in points], 0.0, 1.0))
         top.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, frameon=False, fontsize="small")
     top.set_ylabel("share; numbers: place in their range")
     top.grid(axis="y", color="#e5e7eb")
@@ -140,8 +144,8 @@ def session_figure(points: Sequence[Point], *, title: str = "", ax: Any = None) 
     _plain(top)
     if len(axes) > 1:
         low = axes[1]
-        low.plot([one.round for one in points], [one.price for one in points], color=_PRICE, linewidth=2)
-        low.set_ylim(0.0, 1.1 * max([one.price for one in points], default=1.0))
+        low.plot([point.round for point in points], [point.price for point in points], color=_PRICE, linewidth=2)
+        low.set_ylim(0.0, 1.1 * max([point.price for point in points], default=1.0))
         low.set_ylabel("price, nats")
         low.set_xlabel("round")
         low.grid(axis="y", color="#e5e7eb")
@@ -151,7 +155,7 @@ def session_figure(points: Sequence[Point], *, title: str = "", ax: Any = None) 
 
 def widths_figure(widths: Mapping[str, float], *, chosen: str = "", title: str = "", ax: Any = None) -> Any:
     """Half-widths side by side, narrowest first; what says nothing is left out. Returns the axes."""
-    shown = sorted(((name, width) for name, width in widths.items() if width < 0.5), key=lambda one: one[1])
+    shown = sorted(((name, width) for name, width in widths.items() if width < 0.5), key=lambda entry: entry[1])
     (ax,) = _axes(ax, 7.0, 0.9 + 0.36 * max(len(shown), 1))
     for place, (name, width) in enumerate(shown):
         ax.barh([place], [width], color=_QUIET if name == chosen else _GREY, height=0.6)

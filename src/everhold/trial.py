@@ -155,14 +155,14 @@ class Previews:
 
     def trial(self, ask: Result, read: Result, account: PrivacyAccount | None) -> Trial:
         """Both, with what they cost. `account`: of a private study."""
-        some = list(self.by_name.values())
+        previews = list(self.by_name.values())
         return Trial(
             ask,
             read,
-            max((one.price for one in some), default=0.0),
-            min((one.surprise_costs for one in some), default=0.0),
-            sum(one.read_costs for one in some),
-            charge_words(account, len(some)),
+            max((preview.price for preview in previews), default=0.0),
+            min((preview.surprise_costs for preview in previews), default=0.0),
+            sum(preview.read_costs for preview in previews),
+            charge_words(account, len(previews)),
         )
 
 
@@ -180,14 +180,14 @@ def trial_of(
         preview: tries a part on the public side, of so many that would be read together.
         account: of a private study.
     """
-    wanted, previews = as_statistic(question), Previews()
+    statistic, previews = as_statistic(question), Previews()
 
     def through(answers: Callable[[QuestionBatch], Sequence[Answer]]) -> Any:
         def tried(batch: QuestionBatch) -> Sequence[Answer]:
-            previews.by_name |= {one.name: preview(one, len(batch)) for one in previews.missing(batch)}
+            previews.by_name |= {query.name: preview(query, len(batch)) for query in previews.missing(batch)}
             return answers(batch)
 
-        return run(wanted.steps(declared), tried)
+        return run(statistic.steps(declared), tried)
 
     return previews.trial(through(previews.asked), through(previews.read), account)
 
@@ -202,6 +202,5 @@ def charge_words(account: PrivacyAccount | None, parts: int) -> str:
     if account is None:
         return ""
     terms = account.terms
-    surprise, read = (100.0 * cost / terms.allowance for cost in (terms.surprise_cost, parts * terms.release_cost))
-    left = f"{100.0 * account.share_left:.0f} % of it is left"
-    return f"privacy budget: a quiet ask costs nothing, each surprise {surprise:.1f} %, reading {read:.1f} %; {left}"
+    surprise, read = (account.percent(cost) for cost in (terms.surprise_cost, parts * terms.release_cost))
+    return f"privacy budget: a quiet ask costs nothing, each surprise {surprise}, reading {read}; {account.left_text}"

@@ -241,9 +241,9 @@ class TestTrouble:
         with pytest.raises(eh.LedgerError, match=r"contest\.json as Contest\.create wrote it: restore it"):
             Contest(contest.path)
 
-    def test_a_contest_that_was_not_opened_has_no_standing_yet(self, contest):
+    def test_a_contest_that_was_not_opened_has_no_board_in_memory_yet(self, contest):
         with pytest.raises(eh.LedgerError, match=r"contest\.open\(\)"):
-            Contest(contest.path).standing()
+            Contest(contest.path).board_and_holdout()
 
     def test_another_encoding_is_named(self, contest):
         found = contest.submit("ann", "id,prediction\n0,ja\u00df\n".encode("latin-1"))

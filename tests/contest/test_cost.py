@@ -35,7 +35,7 @@ def test_no_record_is_read_twice(tmp_path, labels, monkeypatch):
         found = contest.submit("ann" if number % 2 else "bob", np.where(rng.random(200) < 0.3, 1 - labels, labels))
         assert found.state == "scored"
     assert len(read) == opened
-    assert contest.standing()[0] == contest.board()
+    assert contest.board_and_holdout()[0] == contest.board()
     assert contest.board().places[0].submissions in (30, 31)
 
 

@@ -69,7 +69,7 @@ class TestDuel:
         assert sets(contest.board()) == {"ann": (1, 1), "bob": (2, 2), "cid": (3, 3)}
         place = next(place for place in contest.board().places if place.entrant == "ann")
         assert place.standing_text == "rank 1; certified better than 2 of 2 others"
-        assert contest.standing()[0] == contest.board()
+        assert contest.board_and_holdout()[0] == contest.board()
         assert eh.Holdout.audit_file(contest.path).ok
 
     def test_it_is_charged_given_or_not(self, contest):
@@ -120,7 +120,7 @@ class TestFinish:
         assert board.places[0].low < board.places[0].value < board.places[0].high
         assert contest.finish() == board, "again: the same"
         assert Contest(contest.path).board() == board
-        assert contest.standing()[0] == board
+        assert contest.board_and_holdout()[0] == board
         late = contest.submit("dan", right(labels, 0.9, 5))
         assert late.state == "closed"
         assert late.reason == "the contest has ended, and its final ranks are on the board."

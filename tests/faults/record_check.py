@@ -108,7 +108,7 @@ def _ended_and_charged(entries: list[AnyEntry], price: float) -> dict[str, int]:
             counted["interrupted"] += entry.done.interrupted
             pending = None
         elif isinstance(entry, RoundEntry) and entry.round.act.kind != "ask":
-            owed += entry.round.nats - ROUNDING
+            owed += entry.round.charge - ROUNDING
             pending = None if entry.round.act.part == entry.round.act.parts else pending
         elif isinstance(entry, RoundEntry):
             _require(entry.round.answer.price >= last + owed, "an interrupted act is charged", entry.round.number)

@@ -298,7 +298,7 @@ def in_child(work):
 KILLS = {
     "before the draw": (SecretNoise, "quiet", "before", 1),
     "after the draw": (SecretNoise, "quiet", "after", 1),
-    "before the end is recorded": (Journal, "end", "before", 1),
+    "before the end is recorded": (Journal, "add_act_end", "before", 1),
     "before the record": (Store, "append", "second", 1),
     "after the record": (Store, "append", "after second", 1),
     "before it is settled": (Guard, "settle", "second", 1),

@@ -82,15 +82,15 @@ def test_of_many_processes_that_make_a_gate_of_the_same_cases_one_does(tmp_path)
 def killed(kind, path, candidate):
     """Check a candidate, and die at a certain point."""
     if kind == "before the outcome is recorded":
-        Journal.end = lambda *_: os._exit(9)
+        Journal.add_act_end = lambda *_: os._exit(9)
     elif kind == "while outcomes are compared":
         everhold.gate.gate.promoted_index = lambda *_: os._exit(9)
     elif kind == "before it is known to the registry":
         advance, times = Registry.advance, iter(range(9))
         Registry.advance = lambda *given: os._exit(9) if next(times) else advance(*given)
     elif kind == "before it is durable":
-        end, flush, ended = Journal.end, Journal.flush, []
-        Journal.end = lambda self, done, asked_by: ended.append(done) or end(self, done, asked_by)
+        end, flush, ended = Journal.add_act_end, Journal.flush, []
+        Journal.add_act_end = lambda self, done, asked_by: ended.append(done) or end(self, done, asked_by)
         Journal.flush = lambda self: os._exit(9) if ended else flush(self)
     with Gate(path) as gate:
         gate.check(candidate, name="new", request_id="one")

@@ -412,7 +412,7 @@ class TestSearches:
     def test_a_test_set_in_memory_belongs_to_one_process(self, binary, monkeypatch):
         test = make(binary)
         with pytest.raises(eh.LedgerError, match="Make it durable"):
-            test.share()
+            test.open_to_processes()
         monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a fork
         with pytest.raises(eh.LedgerError, match="only the process that made it can ask"):
             test.score(Fixed(lambda x: np.zeros(len(x), int)))
@@ -518,7 +518,7 @@ class TestSearches:
     def test_threads_take_turns(self, binary, tmp_path):
         """Three threads on a shared test set: every score there, every round once."""
         test = make(binary, path=tmp_path / "t.everhold")
-        test.share()
+        test.open_to_processes()
         models = [LogisticRegression(C=0.001 * 2**place).fit(*binary[1]) for place in range(12)]
         with ThreadPoolExecutor(3) as pool:
             scores = list(pool.map(test.score, models))

@@ -167,7 +167,7 @@ def test_a_check_that_cannot_be_recorded_shows_what_the_file_says(tmp_path, read
     assert writer.status() == Gate(place).status()
     assert as_read(writer.file()) == as_read(read_study(place))
     with pytest.raises(eh.LedgerError):
-        writer.gate.standing()
+        writer.gate.status_and_holdout()
     writer.close()
     opened = GateWriter(place, grid=TimeGrid(0))
     status = opened.status()

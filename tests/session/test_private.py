@@ -201,7 +201,7 @@ def refusals(held):
         ),
         "a choice by statistics": lambda: held.best_of([eh.Mean("bmi"), eh.Mean("age")]),
         "a choice by a criterion": lambda: held.acts.choose(["a", "b"], lambda index: 1.0, [], by="AUC"),
-        "another act": lambda: held.session.recorder.perform(
+        "another act": lambda: held.session.recorder.do_act(
             eh.ledger.rounds.ActStart("rank", (), {}), lambda: 0, eh.AskedBy()
         ),
     }

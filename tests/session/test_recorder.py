@@ -61,7 +61,7 @@ def test_an_interrupt_between_learning_and_recording_loses_nothing(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(held.journal, "commit", interrupted)
+        patch.setattr(held.journal, "add_round", interrupted)
         with pytest.raises(KeyboardInterrupt):
             held.ask(surprising())
     assert held.try_out(surprising()).low >= 0.0

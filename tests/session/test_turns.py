@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.session.holdout import holdout_without_rows
 
 
 def people(size, seed, smokers=0.3):
@@ -171,16 +172,16 @@ def test_ctrl_c_at_the_end_of_an_act_returns_nothing_that_is_not_recorded(path, 
 def test_a_certificate_is_refused_by_what_others_have_disclosed_meanwhile(held, monkeypatch):
     """Somebody else's readings come between the request and its turn: nothing breaks."""
     asked = held.ask("age > 40")
-    perform = type(held.session.recorder).perform
+    do_act = type(held.session.recorder).do_act
 
     def after_others(self, *given, **more):
         with monkeypatch.context() as patch:
-            patch.setattr(type(self), "perform", perform)
+            patch.setattr(type(self), "do_act", do_act)
             for age in range(50, 60):
                 held.read(f"age > {age}")
-        return perform(self, *given, **more)
+        return do_act(self, *given, **more)
 
-    monkeypatch.setattr(type(held.session.recorder), "perform", after_others)
+    monkeypatch.setattr(type(held.session.recorder), "do_act", after_others)
     with pytest.raises(eh.QuestionError, match="would not be narrower"):
         held.certify(asked)
     assert held.usable
@@ -219,3 +220,12 @@ def test_other_acts_wait_for_a_batch_of_readings(held, monkeypatch, act):
     threads[0].join()
     assert len(results) == 1
     assert held.audit().ok
+
+
+def test_a_holdout_of_a_file_is_of_no_other_class_and_has_all_attributes(path):
+    in_memory = eh.Holdout(PRIVATE, prior=eh.Reference(PUBLIC), seed=1)
+    with eh.Holdout.open(path, data=PRIVATE) as opened:
+        for other in (opened, holdout_without_rows(path)):
+            assert type(other) is eh.Holdout
+            assert set(vars(other)) == set(vars(in_memory))
+            assert None not in vars(other).values()

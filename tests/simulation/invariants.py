@@ -270,7 +270,7 @@ class Promises:
         else:
             contest = eh.Contest(path)
             contest.open()
-            _, held = contest.standing()
+            _, held = contest.board_and_holdout()
             check_record(path, held.budget.ask_price)
             contest.release()
             names = [one.round.name for one in entries_of(path) if isinstance(one, RoundEntry)]

@@ -435,7 +435,7 @@ def test_a_certificate_of_a_quiet_share_is_never_narrower_than_valid():
     forecast = share(Fraction(1, 5))
     asked = CountTolerance(None, forecast, Tolerance(TOLERANCE_ONE // 4, TOLERANCE_ONE // 16), seen_from(30))
     least, most = limits_of([asked.decide([Sums.yes_no(k, 30)]) for k in range(31)])[QUIET]
-    counts = held.counts(EverholdProposal(1, None, forecast, None, asked, 2.0), QUIET)
+    counts = held.counts(EverholdProposal(round=1, query=None, forecast=forecast, measure=asked, price=2.0), QUIET)
     too_often = 0
     for nats in (1.0, 2.0, 5.0, 9.0):
         low, high = held.count_interval(counts[0], counts[1], nats)
@@ -453,7 +453,7 @@ def test_a_certificate_of_a_quiet_group_share_is_never_narrower_than_valid():
     n, nats = 30, 2.5
     held = _mechanism(n)
     measure = shares_of_group(n, Fraction(1, 3), nats=nats, deviations=1.0)
-    proposal = EverholdProposal(1, None, measure.forecast, None, measure, nats)
+    proposal = EverholdProposal(round=1, query=None, forecast=measure.forecast, measure=measure, price=nats)
     assert held.counts(proposal, QUIET) is None, "only a bit is known of k and m"
     answer = held.answer(proposal, QUIET)
     past = Round(answer, QUIET, None, measure.forecast, Digest(""), None)
@@ -683,7 +683,7 @@ def test_the_price_is_the_price_of_its_node():
         held.read_many(things, spend=part)
         for past in list(held.journal)[before:]:
             check(past.answer.price, price)
-            node.code += past.nats
+            node.code += past.charge
         node.spend(part)
         assert node.claims == claim + 2
     choice = held.best_of(["k > 3", "b", "g"], weights=[6, 1, 1])
@@ -712,7 +712,7 @@ class _Node:
 
     def asked(self, past) -> None:
         self.asks.append(past.answer.surprise)
-        self.code += past.nats
+        self.code += past.charge
 
     @staticmethod
     def length(g: int) -> float:

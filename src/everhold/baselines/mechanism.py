@@ -83,7 +83,7 @@ class BaselineProposal:
     @property
     def forecast(self) -> SketchValue:
         """The guess, in the form that records store."""
-        return SketchValue(self.scale, self.guess.numerator, self.guess.denominator, self.context.public.draws)
+        return SketchValue(self.scale, self.guess.numerator, self.guess.denominator, self.context.public.independent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +195,7 @@ class BaselineMechanism:
                 f"the failure probability is {failure_probability!r}. Expected a number strictly between 0 and 1."
             )
         self.policy = policy
-        self._context = BaselineContext(
-            rows, Draws(public.rows, public.size, public.weights, public.draws), failure_probability
-        )
+        self._context = BaselineContext(rows, Draws.of(public), failure_probability)
         self._state = _State(policy.begin(self._context))
 
     @property
@@ -260,7 +258,7 @@ class BaselineMechanism:
             raise ReplayError(f"round {proposal.round} used the private data, but its question was not recorded.")
         self._state = _State(self.policy.learn(proposal, cell), proposal.round, state.surprises + (cell is not QUIET))
 
-    def cost(self, proposal: BaselineProposal, outcome: Outcome) -> float:
+    def charge(self, proposal: BaselineProposal, outcome: Outcome) -> float:
         """0: it keeps its own account."""
         return 0.0
 

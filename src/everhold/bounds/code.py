@@ -28,6 +28,7 @@ from everhold.errors import SettingError
 __all__ = [
     "ANSWERED_NATS",
     "AUTOMATIC",
+    "LAST_SPEND",
     "NATS_GRID",
     "NOTHING_NATS",
     "CheckOutcome",
@@ -51,6 +52,9 @@ NATS_GRID = 2.0**-20
 
 AUTOMATIC = Fraction(1, 10)
 """The part of δ for the intervals that every ask prints. Claims share the rest."""
+
+LAST_SPEND = Fraction(7, 8)
+"""Of what is left of δ, what a last act spends. The rest is for one that was interrupted and is made again."""
 
 NOTHING_NATS = ln(128.0)
 """An act that may end without a value and did: q = 1/128 for "there is none", the same again for "interrupted"."""

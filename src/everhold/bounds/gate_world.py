@@ -8,7 +8,6 @@ smaller: `score` is the truth about the incumbent, `seen` its share of right cas
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from math import ceil, floor, sqrt
 
 import numpy as np
@@ -16,14 +15,11 @@ from scipy.special import ndtr, ndtri
 
 from everhold.bounds.budget import Budget
 from everhold.bounds.changes import Changes
-from everhold.bounds.code import Code
+from everhold.bounds.code import LAST_SPEND, Code
 from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.gate_power import GateTest, bets_power, leads_power, mcnemar_power, most_price
 
-__all__ = ["LAST_SHARE", "GateWorld"]
-
-LAST_SHARE = Fraction(7, 8)
-"""What the claim about the total gain takes of what is left of δ."""
+__all__ = ["GateWorld"]
 
 _PRICES = 12
 
@@ -204,7 +200,7 @@ class GateWorld:
         """What the total gain is certified at after so many promotions."""
         which = promotions * Code().checked("promoted", generation).other_nats
         code = Code(checks=(self.looks // generation, promotions, 0), other_nats=which)
-        return Budget(self.failure_probability, code).claim_price(LAST_SHARE, sides=1)
+        return Budget(self.failure_probability, code).claim_price(LAST_SPEND, sides=1)
 
     def certified(self, changes: Changes, nats: float) -> float:
         """The largest total gain, to a thousandth, that the last act certifies with the wanted power; 0 if none."""

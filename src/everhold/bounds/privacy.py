@@ -292,6 +292,15 @@ class PrivacyAccount:
         return max(self.left, 0) / self.terms.allowance
 
     @property
+    def left_text(self) -> str:
+        """What is left of the whole budget, in words."""
+        return f"{100.0 * self.share_left:.0f} % of it is left"
+
+    def percent(self, cost: int) -> str:
+        """What an act that costs so much takes of the whole budget."""
+        return f"{100.0 * cost / self.terms.allowance:.1f} %"
+
+    @property
     def surprises_left(self) -> int:
         """How many more surprises can be paid for."""
         return max(self.left, 0) // self.terms.surprise_cost

@@ -223,10 +223,10 @@ def study(study: str) -> ApiCall[dict[str, Any]]:
 
 def status(study: str) -> ApiCall[dict[str, Any]]:
     """Where a study stands."""
-    return ApiCall("GET", _at(study, "/status"), _standing)
+    return ApiCall("GET", _at(study, "/status"), _status_dict)
 
 
-def _standing(given: dict[str, Any]) -> dict[str, Any]:
+def _status_dict(given: dict[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in ("rounds", "surprises", "price", "rows", "head")} | given
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.bounds.code import LAST_SPEND
 from everhold.bounds.privacy import Privacy
 from everhold.clock import utc_now
 from everhold.contest.board import Board, Place, Rules, Submission
@@ -66,8 +67,6 @@ __all__ = ["Board", "Contest", "MalformedPredictions", "Place", "Rules", "Submis
 
 _DUEL_SPEND = 1 / 16
 _NOBODY = "nobody is on the board yet, so there is nothing to rank."
-_LAST_SHARE = 7 / 8
-"""Of what is left of the failure probability: the rest is for a last ranking that was interrupted and is made again."""
 
 
 class Contest:
@@ -362,26 +361,26 @@ class Contest:
         second: str | None = None,
         *,
         spend: float = _DUEL_SPEND,
-        standing: tuple[Board, StudyFile] | None = None,
+        board_and_file: tuple[Board, StudyFile] | None = None,
     ) -> RankingPreview:
         """What `finish()` would do and cost, or with two names `duel(first, second)`. It records and discloses nothing.
 
         Args:
             first, second, spend: as for `duel`; without names it is about `finish`.
-            standing: a board and the study behind it, where they are known; otherwise the study's file is read, once.
+            board_and_file: a board and the study behind it, where they are known; otherwise the study's file is read, once.
         """
         self._require_ranks()
-        if standing is None:
+        if board_and_file is None:
             read = read_study(self.path)
-            standing = self.board_in(read), read
-        board, file = standing
+            board_and_file = self.board_in(read), read
+        board, file = board_and_file
         if board.final:
             raise HoldoutClosed("the contest has ended, and its final ranks are on the board.")
         rounds = {place.entrant: place.round for place in board.places}
         if first is None and second is None:
             if not rounds:
                 raise QuestionError(_NOBODY)
-            return RankingPreview.of(self._plan(rounds.values(), _LAST_SHARE, last=True), file.budget, tuple(rounds), [])
+            return RankingPreview.of(self._plan(rounds.values(), LAST_SPEND, last=True), file.budget, tuple(rounds), [])
         pair = self._pair(first or "", second or "", rounds)
         plan = self._plan([rounds[entrant] for entrant in pair], spend, last=False)
         names = {one.round: one.name for one in file.rounds}
@@ -446,7 +445,7 @@ class Contest:
                 entries = self._tally.entries()
                 if not entries:
                     raise QuestionError(_NOBODY)
-                self._rank(holdout, entries, _LAST_SHARE, last=True, who=who)
+                self._rank(holdout, entries, LAST_SPEND, last=True, who=who)
         return self.board()
 
     def _require_ranks(self) -> None:
@@ -475,7 +474,7 @@ class Contest:
         """The rows of duels and of the last ranking."""
         return self.sealed_rows if self.rules.sealed else np.ones(len(self.ids), dtype=bool)
 
-    def _plan(self, rounds: Iterable[int], spend: float, *, last: bool) -> RankingPlan:
+    def _plan(self, rounds: Iterable[int], spend: float | Fraction, *, last: bool) -> RankingPlan:
         """Everything that is fixed before labels are read, by public facts."""
         part = checked_spend(spend) or Fraction(1, 16)
         rows = int(self._judged_rows.sum())
@@ -495,7 +494,7 @@ class Contest:
         self,
         holdout: Holdout,
         entries: list[RankedScore],
-        spend: float,
+        spend: float | Fraction,
         *,
         last: bool,
         request_id: str | None = None,
@@ -513,7 +512,7 @@ class Contest:
             return Duels(plan, self.rules, predictions, shares, plan.price(holdout.budget)).decide(labels, self.path)
 
         begun = ActStart("rank", plan.asked, plan.options)
-        result = holdout.session.recorder.perform(begun, decide, holdout.session.asked_by(request_id, who))
+        result = holdout.session.recorder.do_act(begun, decide, holdout.session.asked_by(request_id, who))
         self._count(holdout)
         return result
 
@@ -534,7 +533,7 @@ class Contest:
         tally.add_rankings(act.result for act in file.acts if act.act == "rank")
         return self._board(tally, str(file.head), file.price, file.budget.privacy)
 
-    def standing(self) -> tuple[Board, Holdout]:
+    def board_and_holdout(self) -> tuple[Board, Holdout]:
         """The board and the study behind it as the last turn left them: nothing is read again. Only between turns."""
         holdout = self._counted
         if holdout is None:

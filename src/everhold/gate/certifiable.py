@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["certifies", "left", "left_at_first", "require_certifiable", "smallest_step"]
 
 _LOOKS = 100  # candidates that the advice for a new gate assumes
-_PRICE_STEP = 1 / 16  # prices are rounded up to it, so that checks in a row find what was computed before
+_ROUNDED_TO = 1 / 16  # prices are rounded up to it, so that checks in a row find what was computed before
 _MOST = 1_000  # thousandths
 
 
@@ -38,14 +38,14 @@ def certifies(rules: GateRules, budget: Budget, step: float) -> bool:
 
 def smallest_step(rules: GateRules, budget: Budget) -> float | None:
     """About the smallest step that the next check certifies with a probability of 80 %, to a tenth of a point; or None."""
-    price = ceil(budget.promotion_price(rules.generation) / _PRICE_STEP) * _PRICE_STEP
+    price = ceil(budget.promotion_price(rules.generation) / _ROUNDED_TO) * _ROUNDED_TO
     return _smallest(rules.method, rules.cases, rules.by, _test_parts(budget), price)
 
 
 def left(rules: GateRules, budget: Budget, step: float, paid: int | None = None) -> int:
     """How many more promotions of that size are possible; `paid`: how many privacy pays for."""
-    found = max(_foreseen(rules, budget, step), certifies(rules, budget, step))
-    return found if paid is None else min(found, paid)
+    possible = max(_foreseen(rules, budget, step), certifies(rules, budget, step))
+    return possible if paid is None else min(possible, paid)
 
 
 def left_at_first(rules: GateRules, step: float, privacy: Privacy | None = None) -> int:

@@ -47,16 +47,16 @@ def create_gate(
     place = path.with_name(f".{path.name}.creating")
     with exclusive(place):
         try:
-            if there := [one for one in files if one.exists()]:
+            if existing := [file for file in files if file.exists()]:
                 raise LedgerError(
-                    f"{', '.join(str(one) for one in there)} exists already. Choose another name; or, if this is what is "
-                    "left of a gate that could not be made, delete it."
+                    f"{', '.join(str(file) for file in existing)} exists already. Choose another name; or, if this is what "
+                    "is left of a gate that could not be made, delete it."
                 )
             try:
                 _write(path, rules, steps, cases, artifact, registry, privacy)
             except BaseException:
-                for one in files:
-                    shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
+                for file in files:
+                    shutil.rmtree(file, ignore_errors=True) if file.is_dir() else file.unlink(missing_ok=True)
                 beside(path, "lock").unlink(missing_ok=True)
                 raise
         finally:

@@ -32,15 +32,15 @@ class WaitingCandidates:
             lines = self._path.read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
-        found = []
+        entries = []
         for line in lines:
             try:
                 entry = json.loads(line)
             except ValueError:  # empty, or cut off by a crash before anybody saw that it was entered
                 continue
             if isinstance(entry, dict) and set(entry) == _KEYS | {"request"}:
-                found.append(entry)
-        return found
+                entries.append(entry)
+        return entries
 
     def add(self, entry: dict[str, Any], request_id: str | None) -> None:
         """Enter a candidate, durably."""
@@ -69,11 +69,11 @@ class WaitingCandidates:
 
     def entries(self, done: Sequence[RecordedAct]) -> list[dict[str, Any]]:
         """Those that wait, as the record describes candidates."""
-        return [{name: one[name] for name in _KEYS} for one in self._read()[_checked(done) :]]
+        return [{name: entry[name] for name in _KEYS} for entry in self._read()[_checked(done) :]]
 
     def names(self) -> set[str]:
         """Of all that were ever entered."""
-        return {one["name"] for one in self._read()}
+        return {entry["name"] for entry in self._read()}
 
     def requested(self, request_id: str, done: Sequence[RecordedAct]) -> tuple[dict[str, Any], RecordedAct | None] | None:
         """The candidate that came with this request, and its check, if that was made."""
@@ -89,8 +89,8 @@ class WaitingCandidates:
 
 
 def _ended(done: Sequence[RecordedAct]) -> list[RecordedAct]:
-    return [one for one in done if not one.done.interrupted]
+    return [act for act in done if not act.done.interrupted]
 
 
 def _checked(done: Sequence[RecordedAct]) -> int:
-    return sum(len(one.begun.asked) for one in _ended(done))
+    return sum(len(act.begun.asked) for act in _ended(done))

@@ -81,12 +81,12 @@ class Cases:
     def digests(self, registry: Registry) -> dict[str, NDArray[np.uint64]]:
         """How a registry knows them: with what is expected, where that was given, and by their ids."""
         plain = {case: unicodedata.normalize("NFC", case).strip().casefold() for case in self.everything}
-        found = {"ids": registry.digests(f"case\n{one}" for one in plain.values())}
+        by_id = {"ids": registry.digests(f"case\n{name}" for name in plain.values())}
         if self.expected is None:
-            return found
+            return by_id
         results = {case: json.dumps(self.expected.get(case), sort_keys=True, default=str) for case in plain}
-        told = registry.digests(f"case\n{one}\n{results[case]}" for case, one in plain.items())
-        return {"expected": told, **found}
+        by_result = registry.digests(f"case\n{name}\n{results[case]}" for case, name in plain.items())
+        return {"expected": by_result, **by_id}
 
     def save(self, path: Path) -> None:
         """Write them."""
@@ -99,7 +99,7 @@ class Cases:
         place = beside(path, "cases")
         try:
             kept = read_json(place)
-            cases = [str(one) for one in kept["cases"]]
+            cases = [str(case) for case in kept["cases"]]
             return cls(cases[: kept["sealed"]], cases[kept["sealed"] :], kept["expected"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LedgerError(

@@ -76,12 +76,12 @@ def parse_outcomes(path: str | Path, content: bytes, *, scorer: str | None = Non
 def read_expected(path: Path) -> dict[str, Any]:
     """The expected result of each case, from a JSON object."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8-sig"))
+        expected = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
-        found = None
-    if not isinstance(found, dict):
+        expected = None
+    if not isinstance(expected, dict):
         raise InvalidOutcomes(f'{path} cannot be read as expected results. Expected JSON such as {{"case-1": "Paris"}}.')
-    return found
+    return expected
 
 
 def _pairs(path: Path, content: bytes, scorer: str | None, strict: bool) -> _Pairs:
@@ -170,18 +170,18 @@ def sample_outcomes(samples: list[Any], scorer: str | None) -> _Pairs:
         raise InvalidOutcomes(f"samples have several scores ({', '.join(sorted(names))}). Say which: scorer=..., --scorer.")
     if scorer is not None and scorer not in names:
         raise InvalidOutcomes(f"no sample has a score {scorer!r}. Expected one of {', '.join(sorted(names))}.")
-    wanted = scorer if scorer is not None else next(iter(names), "")
+    score_name = scorer if scorer is not None else next(iter(names), "")
     for sample in samples:
-        yield sample["id"], _sample_score(sample, wanted)
+        yield sample["id"], _sample_score(sample, score_name)
 
 
 def _sample_score(sample: Mapping[str, Any], scorer: str) -> Any:
-    found = (sample.get("scores") or {}).get(scorer)
+    score = (sample.get("scores") or {}).get(scorer)
     if sample.get("error"):
         return "error"
-    if not isinstance(found, dict):
+    if not isinstance(score, dict):
         return None
-    value = found.get("value")
+    value = score.get("value")
     return next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
 
 
@@ -191,11 +191,15 @@ def _zipped(path: Path, content: bytes, scorer: str | None) -> _Pairs:
         log = import_module("inspect_ai.log").read_eval_log(str(path))
         return sample_outcomes([json.loads(sample.model_dump_json()) for sample in log.samples or ()], scorer)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        names = [one for one in archive.infolist() if one.filename.startswith("samples/") and one.filename.endswith(".json")]
-        if sum(one.file_size for one in names) > 8 * _MOST_BYTES:
+        members = [
+            member
+            for member in archive.infolist()
+            if member.filename.startswith("samples/") and member.filename.endswith(".json")
+        ]
+        if sum(member.file_size for member in members) > 8 * _MOST_BYTES:
             raise InvalidOutcomes("the log is too large when it is unpacked.")
         try:
-            return sample_outcomes([json.loads(archive.read(one)) for one in names], scorer)
+            return sample_outcomes([json.loads(archive.read(member)) for member in members], scorer)
         except NotImplementedError:
             raise InvalidOutcomes(
                 "this log is compressed in a way that needs inspect_ai: install it, or write the log as JSON."

@@ -170,22 +170,22 @@ class Gate:
         if privacy is not None:
             _require_private_gate(privacy, outcomes)
         path = Path(path)
-        found = read_outcomes(incumbent, scorer=scorer)
-        kind: OutcomeKind = outcomes if outcomes is not None else "pass" if found.pass_fail else "score"
-        if kind == "pass" and not found.pass_fail:
+        first_outcomes = read_outcomes(incumbent, scorer=scorer)
+        kind: OutcomeKind = outcomes if outcomes is not None else "pass" if first_outcomes.pass_fail else "score"
+        if kind == "pass" and not first_outcomes.pass_fail:
             raise InvalidOutcomes(
                 "some cases have a score between 0 and 1, or several runs. Expected pass or fail in one run for "
                 "outcomes='pass': leave it out, or say outcomes='score'."
             )
-        if found.empty and not allow_missing:
-            raise InvalidOutcomes(_incumbent_gaps(len(found.empty), len(found.cases)))
+        if first_outcomes.empty and not allow_missing:
+            raise InvalidOutcomes(_incumbent_gaps(len(first_outcomes.empty), len(first_outcomes.cases)))
         if new_budget is not None and not new_budget.strip():
             raise SettingError("new_budget is empty. Expected the reason why these cases get a new budget.")
         registry = Registry()
-        ids = sorted(found.cases)
+        ids = sorted(first_outcomes.cases)
         shown = visible_cases(visible, ids, registry)
-        told = None if expected is None else {str(case): result for case, result in expected.items()}
-        cases = Cases([case for case in ids if case not in shown], [case for case in ids if case in shown], told)
+        expected_results = None if expected is None else {str(case): result for case, result in expected.items()}
+        cases = Cases([case for case in ids if case not in shown], [case for case in ids if case in shown], expected_results)
         if len(cases.sealed) < 2:
             raise SettingError(f"{len(cases.sealed)} cases are sealed. Expected at least 2: make fewer of them visible.")
         if new_budget is None and (others := registry.overlapping(cases.digests(registry))):
@@ -206,7 +206,7 @@ class Gate:
             step=_checked_step(step),
         )
         require_certifiable(rules, privacy)
-        create_gate(path, rules, found.on_score_grid(cases.everything), cases, artifact, registry, privacy)
+        create_gate(path, rules, first_outcomes.on_score_grid(cases.everything), cases, artifact, registry, privacy)
         return cls(path)
 
     # turns ---------------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class Gate:
         def require() -> None:
             holdout.session.require_under_cap(asked_by.who)
 
-        result = holdout.session.recorder.perform(begun, noted, asked_by, require)
+        result = holdout.session.recorder.do_act(begun, noted, asked_by, require)
         if self._registry.newest_head(self.id) != holdout.head:  # a private gate's charges are noted as they become durable
             self._advance(announced, holdout.head)
         return result
@@ -287,13 +287,13 @@ class Gate:
             )
 
     def _outcomes_of(self, digest: str) -> NDArray[np.int64]:
-        found = self._store.read(digest)
-        if found is None:
+        stored = self._store.read(digest)
+        if stored is None:
             raise LedgerError(
                 f"outcomes that are needed are not in {self._store.folder}, or were changed. Restore that folder from a "
                 "backup. Nothing was charged."
             )
-        return unblinded(found)
+        return unblinded(stored)
 
     def _sealed_outcomes(self, digest: str) -> NDArray[np.int64]:
         return self._outcomes_of(digest)[: self.rules.cases]
@@ -351,25 +351,28 @@ class Gate:
             RequestConflict: the request id belongs to another candidate. Nothing was charged.
             GateUsedUp: no promotion is possible any more. Nothing was charged.
         """
-        found = read_outcomes(candidate, scorer=scorer, strict=False)
+        outcomes = read_outcomes(candidate, scorer=scorer, strict=False)
         if require_all:
-            self.gaps(found).require_none()
+            self.gaps(outcomes).require_none()
         same = artifact_digest(self._key, artifact)
-        wanted = None if name is None else _checked_name(name)
+        wanted_name = None if name is None else _checked_name(name)
         with self._turn() as holdout:
-            done = self._checks(holdout)
-            if request_id is not None and (earlier := self._requested(holdout, request_id, who, (wanted, same))) is not None:
+            checks = self._checks(holdout)
+            if (
+                request_id is not None
+                and (earlier := self._requested(holdout, request_id, who, (wanted_name, same))) is not None
+            ):
                 return earlier
-            steps = self._checked_steps(found)
-            entry = {"kind": "candidate", "name": self._named(wanted, done), "digest": "", "artifact": same}
-            incumbent = self._incumbent(done)
+            steps = self._checked_steps(outcomes)
+            entry = {"kind": "candidate", "name": self._named(wanted_name, checks), "digest": "", "artifact": same}
+            incumbent = self._incumbent(checks)
             if same is not None and same == incumbent["artifact"]:
                 return self._result(holdout, "same", entry)
-            if same is not None and same in self._checked_artifacts(done):
+            if same is not None and same in self._checked_artifacts(checks):
                 return self._result(holdout, "kept", entry)
             if self.rules.visible and not self._better_on_visible(steps, incumbent):
                 return self._result(holdout, "screened", entry)
-            self._require_usable(holdout, done)
+            self._require_usable(holdout, checks)
             entry["digest"] = self._store.keep(blinded(steps))  # before it is checked: it may be compared with later
             if self.rules.generation == 1:
                 return self._check(holdout, [entry], entry, request_id, who)
@@ -382,8 +385,8 @@ class Gate:
         It depends on the file and on the number of cases alone, costs nothing and is not recorded. Do not show it to those
         who make candidates: it says how often something happened on sealed cases.
         """
-        found = read_outcomes(candidate, scorer=scorer, strict=False)
-        return found.gaps(self.rules.cases + self.rules.visible, pass_fail=self.rules.outcomes == "pass")
+        outcomes = read_outcomes(candidate, scorer=scorer, strict=False)
+        return outcomes.gaps(self.rules.cases + self.rules.visible, pass_fail=self.rules.outcomes == "pass")
 
     def _check_if_full(self, holdout: Holdout, entry: dict[str, Any], who: str | None) -> CheckResult:
         entries = self._waiting.entries(self._checks(holdout))
@@ -393,22 +396,22 @@ class Gate:
 
     def _named(self, wanted: str | None, done: Sequence[RecordedAct]) -> str:
         """A name that no other candidate has."""
-        used = {one["name"] for act in done for one in act.begun.asked} | self._waiting.names() | {self.rules.incumbent}
+        used = {entry["name"] for act in done for entry in act.begun.asked} | self._waiting.names() | {self.rules.incumbent}
         number = sum(len(act.begun.asked) for act in done) + len(self._waiting.entries(done)) + 1
         plain = wanted if wanted is not None else f"candidate {number}"
         names = (plain if again == 1 else f"{plain} ({again})" for again in count(1))
-        return next(one for one in names if one not in used)
+        return next(name for name in names if name not in used)
 
-    def _checked_steps(self, found: Outcomes) -> NDArray[np.int64]:
+    def _checked_steps(self, outcomes: Outcomes) -> NDArray[np.int64]:
         everything = self._cases.everything
-        known = set(everything)
-        strange = [case for case in found.cases if case not in known]
+        known_cases = set(everything)
+        strange = [case for case in outcomes.cases if case not in known_cases]
         if strange:
             raise InvalidOutcomes(
-                f"{len(strange):,} of {len(found.cases):,} cases are not the gate's, for example {strange[0]!r}. Expected "
-                f"the same {len(everything):,} cases that it was made with. Nothing was charged."
+                f"{len(strange):,} of {len(outcomes.cases):,} cases are not the gate's, for example {strange[0]!r}. "
+                f"Expected the same {len(everything):,} cases that it was made with. Nothing was charged."
             )
-        return found.passes(everything) if self.rules.outcomes == "pass" else found.on_score_grid(everything)
+        return outcomes.passes(everything) if self.rules.outcomes == "pass" else outcomes.on_score_grid(everything)
 
     def _checks(self, holdout: Holdout) -> list[RecordedAct]:
         return [act for act, _ in holdout.journal.acts if act.begun.kind == "check"]
@@ -425,12 +428,12 @@ class Gate:
         """The candidates' files that were checked against the present incumbent."""
         now = self._incumbent(done)["digest"]
         asked = [
-            one
+            entry
             for act in done
             if act.begun.options["incumbent"] == now and not act.done.interrupted
-            for one in act.begun.asked
+            for entry in act.begun.asked
         ]
-        return {one["artifact"] for one in asked if one["artifact"] is not None}
+        return {entry["artifact"] for entry in asked if entry["artifact"] is not None}
 
     def _better_on_visible(self, steps: NDArray[np.int64], incumbent: dict[str, Any]) -> bool:
         first = self.rules.cases
@@ -468,12 +471,12 @@ class Gate:
     ) -> CheckResult:
         """Check these candidates. The result is about one of them."""
         rules, incumbent = self.rules, self._incumbent(self._checks(holdout))["digest"]
-        candidates = tuple((one["name"], one["digest"], one["artifact"]) for one in entries)
+        candidates = tuple((entry["name"], entry["digest"], entry["artifact"]) for entry in entries)
         plan = CheckPlan(candidates, incumbent, rules.by, rules.method, rules.certify)
         price = plan.price(holdout.budget)
         before = self._sealed_outcomes(incumbent)
-        outcomes = [self._sealed_outcomes(one["digest"]) for one in entries]  # what is lost is noticed before the act
-        result = self._perform(
+        outcomes = [self._sealed_outcomes(entry["digest"]) for entry in entries]  # what is lost is noticed before the act
+        self._perform(
             holdout,
             ActStart("check", plan.asked, plan.options),
             lambda: plan.outcome(self._promoted_index(holdout, plan, before, outcomes, price)),
@@ -481,7 +484,7 @@ class Gate:
             who=who,
         )
         act = self._checks(holdout)[-1]
-        return self._from_record(holdout, act, mine, result["price"])
+        return self._from_record(holdout, act, mine)
 
     def _promoted_index(
         self,
@@ -503,8 +506,8 @@ class Gate:
 
         Its outcomes are not compared with the recorded ones: that would be a free look.
         """
-        done = self._checks(holdout)
-        if (waits := self._waiting.requested(request_id, done)) is not None:
+        checks = self._checks(holdout)
+        if (waits := self._waiting.requested(request_id, checks)) is not None:
             entry, act = waits
             _require_same(entry, asked, request_id)
             if act is None:
@@ -521,9 +524,7 @@ class Gate:
         _require_same(entry, asked, request_id)
         return replace(self._from_record(holdout, earlier, entry), repeated=True)
 
-    def _from_record(
-        self, holdout: Holdout, act: RecordedAct, mine: dict[str, Any], price: float | None = None
-    ) -> CheckResult:
+    def _from_record(self, holdout: Holdout, act: RecordedAct, mine: dict[str, Any]) -> CheckResult:
         promoted = _promoted(act)
         state: CheckState = "promoted" if promoted is not None and promoted["digest"] == mine["digest"] else "kept"
         return self._result(holdout, state, mine, act)
@@ -555,11 +556,11 @@ class Gate:
         with self._turn() as holdout:
             if request_id is not None and (earlier := self._requested(holdout, request_id, who)) is not None:
                 return earlier
-            done = self._checks(holdout)
-            entries = self._waiting.entries(done)
+            checks = self._checks(holdout)
+            entries = self._waiting.entries(checks)
             if not entries:
                 raise InvalidOutcomes("no candidate waits. Check one first. Nothing was charged.")
-            self._require_usable(holdout, done)
+            self._require_usable(holdout, checks)
             return self._check(holdout, entries, entries[-1], request_id, who)
 
     # the end, and where it stands ----------------------------------------------------------------------------------------
@@ -571,11 +572,11 @@ class Gate:
         every certified promotion.
         """
         with self._turn() as holdout:
-            done = self._checks(holdout)
+            checks = self._checks(holdout)
             for act, _ in holdout.journal.acts:
                 if act.begun.kind == "gain" and not act.done.interrupted:
                     return self._total(holdout, act.done.result)
-            if waits := self._waiting.count(done):
+            if waits := self._waiting.count(checks):
                 raise InvalidOutcomes(
                     f"{waits:,} candidates wait for their generation. Check them first (decide), or make the gate without "
                     "generations. Nothing was charged."
@@ -585,7 +586,7 @@ class Gate:
                 account = _private(holdout).account
                 require_affordable(account, account.terms.release_cost, "the total gain")
                 noise = account.terms.release_parts
-            plan = GainPlan(self.rules.first, self._incumbent(done)["digest"], self.rules.cases, noise)
+            plan = GainPlan(self.rules.first, self._incumbent(checks)["digest"], self.rules.cases, noise)
             price = plan.price(holdout.budget)
             first, last = self._sealed_outcomes(plan.first), self._sealed_outcomes(plan.last)
             result = self._perform(
@@ -616,12 +617,12 @@ class Gate:
 
     def status_in(self, file: StudyFile) -> GateStatus:
         """Where the gate stands by its study's file, which was read."""
-        results = [one.result for one in file.acts if one.act == "check" and one.result is not None]
+        results = [act.result for act in file.acts if act.act == "check" and act.result is not None]
         return gate_status(
             self.rules, self._waiting, results=results, budget=file.budget, head=file.head, finished=file.closed
         )
 
-    def standing(self) -> tuple[GateStatus, Holdout]:
+    def status_and_holdout(self) -> tuple[GateStatus, Holdout]:
         """The status and the study behind it as the last turn left them: nothing is read again. Only between turns."""
         with self._lock:
             holdout = self._holdout
@@ -638,13 +639,13 @@ class Gate:
 
     def audit(self) -> Audit:
         """Check the ledger: its chain, its bytes, every price and every verdict, and that all have the gate's contract."""
-        found = Holdout.audit_file(self.path)
-        for one in read_study(self.path).acts if found.ok else ():
-            if one.act == "check" and one.result is not None:
-                certified = one.result["promoted"] and self.rules.certify == "each"
-                if (one.result["by"], one.result["certified"]) != (self.rules.by / SCORE_ONE, certified):
-                    return replace(found, deviation="a check in the ledger was made by another contract than the gate's.")
-        return found
+        audit = Holdout.audit_file(self.path)
+        for act in read_study(self.path).acts if audit.ok else ():
+            if act.act == "check" and act.result is not None:
+                certified = act.result["promoted"] and self.rules.certify == "each"
+                if (act.result["by"], act.result["certified"]) != (self.rules.by / SCORE_ONE, certified):
+                    return replace(audit, deviation="a check in the ledger was made by another contract than the gate's.")
+        return audit
 
     def __repr__(self) -> str:
         return f"Gate({str(self.path)!r}, {self.rules.cases:,} sealed cases)"

@@ -34,7 +34,7 @@ def promoted_index(
     With `certify='each'` the cases must refute "the gain is at most `by`" at the price. With 'final' a promotion is only a
     choice: the mean gain must exceed `by` by one standard error.
     """
-    totals = [int((one - incumbent).sum()) for one in candidates]
+    totals = [int((candidate - incumbent).sum()) for candidate in candidates]
     best = max(range(len(totals)), key=lambda index: (totals[index], -index))
     differences = candidates[best] - incumbent
     if plan.certify == "final":

@@ -53,10 +53,10 @@ class OutcomeGaps:
         return bool(self.missing or self.strange or self.unclear)
 
     def __str__(self) -> str:
-        said = [f"{self.missing:,} without an outcome"] if self.missing else []
-        said += [f"{self.strange:,} with one that is not a score"] if self.strange else []
-        said += [f"{self.unclear:,} that neither pass nor fail"] if self.unclear else []
-        return f"of {self.cases:,} cases: {', '.join(said) or 'every one has an outcome'}"
+        parts = [f"{self.missing:,} without an outcome"] if self.missing else []
+        parts += [f"{self.strange:,} with one that is not a score"] if self.strange else []
+        parts += [f"{self.unclear:,} that neither pass nor fail"] if self.unclear else []
+        return f"of {self.cases:,} cases: {', '.join(parts) or 'every one has an outcome'}"
 
     def require_none(self) -> None:
         """Refuse a file that has any.
@@ -75,8 +75,8 @@ class OutcomeGaps:
 class Outcomes:
     """Every case with the scores of its runs.
 
-    >>> found = Outcomes.of({"case-1": 1, "case-2": [1, 0, None], "case-3": "error"})
-    >>> found.pass_fail, (found.on_score_grid(["case-1", "case-2", "case-3"]) / SCORE_ONE).round(3).tolist()
+    >>> outcomes = Outcomes.of({"case-1": 1, "case-2": [1, 0, None], "case-3": "error"})
+    >>> outcomes.pass_fail, (outcomes.on_score_grid(["case-1", "case-2", "case-3"]) / SCORE_ONE).round(3).tolist()
     (False, [1.0, 0.333, 0.0])
     """
 
@@ -104,13 +104,13 @@ class Outcomes:
         empty, strange = set(), set()
         for case, value in pairs:
             name = str(case)
-            several = value if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [value]
-            found = [score_of(one, name) if strict else _score_or_none(one, name) for one in several]
-            if None in found:
+            run_values = value if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [value]
+            scores = [score_of(run_value, name) if strict else _score_or_none(run_value, name) for run_value in run_values]
+            if None in scores:
                 strange.add(name)
-            if not found or any(_is_empty(one) for one in several):
+            if not scores or any(_is_empty(run_value) for run_value in run_values):
                 empty.add(name)
-            runs[name] = runs.get(name, ()) + (tuple(one or 0.0 for one in found) or (0.0,))
+            runs[name] = runs.get(name, ()) + (tuple(score or 0.0 for score in scores) or (0.0,))
         if not runs:
             raise InvalidOutcomes("there are no outcomes. Expected a score for each case: {'case-1': 1, 'case-2': 0, ...}.")
         return cls(runs, frozenset(empty), frozenset(strange))
@@ -154,7 +154,7 @@ class Outcomes:
 def score_of(value: object, case: str) -> float:
     """The score of one run, between 0 and 1.
 
-    >>> [score_of(one, "case") for one in (True, 0.25, "passed", "I", None, float("nan"))]
+    >>> [score_of(value, "case") for value in (True, 0.25, "passed", "I", None, float("nan"))]
     [1.0, 0.25, 1.0, 0.0, 0.0, 0.0]
     """
     if value is None:

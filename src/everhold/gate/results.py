@@ -71,8 +71,8 @@ class CheckResult(JsonResult):
         return f"it is certified better than the incumbent{f' by more than {self.by:.4g}' if self.by else ''}."
 
     def __str__(self) -> str:
-        said = f"{self.verdict}: {self.name}: {self.reason} ({_counted(self.checks, self.promotions)})"
-        return f"{said}\n{_REPEATED}" if self.repeated else said
+        text = f"{self.verdict}: {self.name}: {self.reason} ({_counted(self.checks, self.promotions)})"
+        return f"{text}\n{_REPEATED}" if self.repeated else text
 
     def __repr__(self) -> str:
         return f"CheckResult({self})".replace("\n", " ")
@@ -89,8 +89,8 @@ class CheckResult(JsonResult):
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> CheckResult:
         """The same again, equal to the bit."""
-        found = {name: given[name] for name in cls.__slots__ if name != "repeated"}
-        return cls(**found, repeated=given.get("repeated", False))
+        values = {name: given[name] for name in cls.__slots__ if name != "repeated"}
+        return cls(**values, repeated=given.get("repeated", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +197,8 @@ class GateStatus(JsonResult):
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> GateStatus:
         """The same again, equal to the bit."""
-        known = {one.name: given[one.name] for one in fields(cls) if one.name in given}
-        return cls(**known)
+        values = {field.name: given[field.name] for field in fields(cls) if field.name in given}
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +223,10 @@ class TotalGain(JsonResult):
         return self.low >= 0.0
 
     def __str__(self) -> str:
-        said = "certified" if self.certified else "a gain is not certified"
-        said = "there was no promotion" if not self.promotions else said
+        certainty = "certified" if self.certified else "a gain is not certified"
+        certainty = "there was no promotion" if not self.promotions else certainty
         low = f"at least {self.low:+.4g} in the population of cases"
-        return f"gain {self.gain:+.4g}, {low} ({said}; {_plural(self.promotions, 'promotion')})"
+        return f"gain {self.gain:+.4g}, {low} ({certainty}; {_plural(self.promotions, 'promotion')})"
 
     def __repr__(self) -> str:
         return f"TotalGain({self})"

@@ -38,7 +38,7 @@ def gate_status(
         budget, head, finished: where the record stands.
     """
     checks, promotions, interrupted = budget.code.checks
-    promoted = [one["name"] for one in results if one["promoted"]]
+    promoted = [result["name"] for result in results if result["promoted"]]
     steps = _steps(rules) if rules.certify == "each" else {}
     promise = None if budget.privacy is None else budget.privacy.terms.promise
     over = used_up(rules, budget)
@@ -53,7 +53,7 @@ def gate_status(
         checks=checks,
         promotions=promotions,
         interrupted=interrupted,
-        waiting=waiting.count_after(sum(one["candidates"] for one in results)),
+        waiting=waiting.count_after(sum(result["candidates"] for result in results)),
         incumbent=promoted[-1] if promoted else rules.incumbent,
         price=promotion_price(rules, budget),
         left={points: _left(rules, budget, step) for points, step in steps.items()},

@@ -89,7 +89,7 @@ class Scorer:
                 "rows would void the guarantee. Make it durable with TestSet(…, path='test.everhold'), or search with "
                 "n_jobs=1."
             )
-        test.share()
+        test.open_to_processes()
         return _again, (str(test.path), self.metric, self._folds, self._generation)
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ _here: dict[str, TestSet] = {}
 
 
 def rows_file(path: Path) -> Path:
-    """Where a shared test set's rows wait for other processes of its owner."""
+    """Where the rows of a test set wait for other processes of its owner."""
     return path.with_name(path.name + ".rows")
 
 
@@ -124,5 +124,5 @@ def _again(path: str, metric: str, folds: int, generation: int | None) -> Scorer
             raise LedgerError(
                 f"the rows of {path} are not here: a scorer works on the machine and for the owner of its test set."
             ) from None
-        _here[path] = TestSet.shared(content)
+        _here[path] = TestSet.from_rows_file(content)
     return Scorer(_here[path], metric, folds=folds, generation=generation)

@@ -212,7 +212,7 @@ class TestSet:
         self._overlap: dict[str, tuple[float, float, int]] = {}
         self.prior = self._described(size)
         self._holdout: Holdout | None = None
-        self._shared = False
+        self._others_may_ask = False
         self._lock = RLock()
         self.exhausted: PrecisionExhausted | None = None
         self._rows, self._prior = self._sides(labels)
@@ -304,7 +304,7 @@ class TestSet:
             try:
                 yield holdout
             finally:
-                if self._shared:
+                if self._others_may_ask:
                     holdout.pause()
 
     def _ready(self) -> Holdout:
@@ -327,7 +327,7 @@ class TestSet:
                 self._holdout.release()
                 self._holdout = None
 
-    def share(self) -> None:
+    def open_to_processes(self) -> None:
         """Make ready for other processes: the rows go into a file for the owner alone, and others may ask between scores."""
         path = self._options.path
         if path is None:
@@ -336,18 +336,18 @@ class TestSet:
                 "TestSet(…, path='test.everhold')."
             )
         with self._lock:
-            if not self._shared or not rows_file(path).exists():
+            if not self._others_may_ask or not rows_file(path).exists():
                 save_rows(path, self._given)
-            self._shared = True
+            self._others_may_ask = True
             if self._holdout is not None:
                 self._holdout.pause()
 
     @classmethod
-    def shared(cls, kept: dict[str, Any]) -> TestSet:
-        """In another process: the same test set again, from what `share` kept."""
-        test = cls.from_options(kept["X"], kept["y"], kept["options"], reference=kept["reference"])
+    def from_rows_file(cls, content: dict[str, Any]) -> TestSet:
+        """In another process: the same test set again, from the content of its rows file."""
+        test = cls.from_options(content["X"], content["y"], content["options"], reference=content["reference"])
         with test._lock:
-            test._shared = True
+            test._others_may_ask = True
             if test._holdout is not None:
                 test._holdout.pause()
         return test

@@ -80,8 +80,8 @@ def audit(mechanism: Mechanism[Any], rounds: Iterable[Round | RecordedAct]) -> A
             return deviates(f"round {done + 1} cannot be replayed: {error}")
         if replayed is None or replayed.proposal.forecast != past.forecast:
             return deviates(f"the sketch's forecast of round {past.number} differs from the record")
-        if replayed.cost != past.nats:
-            return deviates(f"what round {past.number} disclosed costs {replayed.cost} nats, recorded were {past.nats}")
+        if replayed.charge != past.charge:
+            return deviates(f"what round {past.number} disclosed costs {replayed.charge} nats, recorded were {past.charge}")
         if replayed.counts != past.counts:
             return deviates(f"round {past.number} allows the counts {replayed.counts}, recorded were {past.counts}")
         answer = replayed.answer.on(past.answer.scale)

@@ -38,7 +38,7 @@ def back_up(study: Path, folder: Path) -> tuple[Head, list[Path]]:
             store.close()
         write_atomic(folder / study.name, content, private=True)
         copies.insert(0, folder / study.name)
-        copies += [_copy(one, folder) for one in _beside(study)]
+        copies += [_copy(file, folder) for file in _beside(study)]
         registry = Registry()
         if registry.exists:
             _make_private(folder / "registry")

@@ -155,7 +155,7 @@ def round_record(round: Round, asked_by: AskedBy) -> Record:  # noqa: A002
         "scale": answer.scale,
         "cell": list(round.outcome) if isinstance(round.outcome, tuple) else round.outcome,
         "act": None if round.act == ASK else _act_to_dict(round.act),
-        "nats": round.nats,
+        "nats": round.charge,
         "counts": None if round.counts is None else list(round.counts),
         "fit": None if round.fit is None else list(round.fit),
         "reading": [

@@ -162,7 +162,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def file_stamp(path: Path) -> tuple[int, int]:
     """Time of change and size of a file; zeros where there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return 0, 0
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from everhold.bounds.code import LAST_SPEND
 from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.private_gain import noisy_gain_end
 
@@ -20,7 +20,6 @@ GateMethod = Literal["mcnemar", "bets", "noisy bets"]
 CertifyWhen = Literal["each", "final"]
 
 _KEEP = -1
-_LAST_SHARE = Fraction(7, 8)  # of what is left of the failure probability: the rest is for a last act that was interrupted
 _NOISY = "noisy bets"
 _CANDIDATE = {"kind", "name", "digest", "artifact"}
 _CHECK_OPTIONS = {"incumbent", "by", "method", "certify"}
@@ -152,14 +151,14 @@ class GainPlan:
 
     def price(self, budget: Budget) -> float:
         """What the lower end of the gain is judged at, in nats."""
-        return budget.claim_price(_LAST_SHARE, sides=1)
+        return budget.claim_price(LAST_SPEND, sides=1)
 
     def charge(self, budget: Budget, *, interrupted: bool) -> Budget:
         """The budget after it. Nothing follows, unless it was interrupted."""
         expected = None if budget.privacy is None else budget.privacy.terms.release_parts
         if self.noise != expected:
             raise ValueError("a method that does not belong to the gate")
-        return (budget.interrupted() if interrupted else budget.released()).claimed(_LAST_SHARE)
+        return (budget.interrupted() if interrupted else budget.released()).claimed(LAST_SPEND)
 
     def noisy_outcome(self, total: int, price: float) -> str:
         """The same of a private gate, from a sum with noise; the lower end follows from it."""

@@ -43,8 +43,8 @@ class _Kept:
         body, digest = slot[: _FORM.size], slot[_FORM.size : _FORM.size + 32]
         if len(slot) < _SLOT or hashlib.sha256(body).digest() != digest:
             return None
-        magic, sequence, charges, marked, records, found = _FORM.unpack(body)
-        return cls(sequence, charges, bool(marked), Head(records, found)) if magic == _MAGIC else None
+        magic, sequence, charges, marked, records, head_hash = _FORM.unpack(body)
+        return cls(sequence, charges, bool(marked), Head(records, head_hash)) if magic == _MAGIC else None
 
 
 class Guard:
@@ -89,13 +89,13 @@ class Guard:
             content = self.path.read_bytes()
         except OSError:
             content = b""
-        found = [kept for start in (0, _SLOT) if (kept := _Kept.read(content[start : start + _SLOT])) is not None]
-        if not found:
+        readable = [kept for start in (0, _SLOT) if (kept := _Kept.read(content[start : start + _SLOT])) is not None]
+        if not readable:
             raise LedgerError(
                 f"{self.path} is missing or cannot be read. It says what a private study has spent; without it nothing may "
                 "be asked. Restore it from a backup together with the study. Reading and auditing work without it."
             )
-        return max(found, key=lambda kept: kept.sequence)
+        return max(readable, key=lambda kept: kept.sequence)
 
     def reload(self) -> None:
         """Take over what another process wrote."""

@@ -49,14 +49,14 @@ class Journal:
         """The study's file."""
         return self._store
 
-    def commit(self, round: Round, asked_by: AskedBy | None = None) -> None:  # noqa: A002
+    def add_round(self, round: Round, asked_by: AskedBy | None = None) -> None:  # noqa: A002
         """Add the next round. It is durable after `flush`."""
         asked_by = asked_by or AskedBy()
         if self._store is not None:
             self._waiting.append(round_record(round, asked_by))
-        self.restore(round, asked_by)
+        self.restore_round(round, asked_by)
 
-    def restore(self, round: Round, asked_by: AskedBy) -> None:  # noqa: A002
+    def restore_round(self, round: Round, asked_by: AskedBy) -> None:  # noqa: A002
         """Add a round that is durable already."""
         if round.number != len(self._rounds) + 1:
             raise ReplayError(f"round {round.number} cannot follow round {len(self._rounds)}.")
@@ -71,7 +71,7 @@ class Journal:
         if asked_by.request_id is not None:
             self._requests[asked_by.request_id] = round.number
 
-    def begin(self, begun: ActStart, asked_by: AskedBy) -> None:
+    def add_act_start(self, begun: ActStart, asked_by: AskedBy) -> None:
         """Note that an act is about to read private rows. It must be durable before it does."""
         if self._store is not None:
             self._waiting.append(act_start_record(begun, asked_by))
@@ -83,7 +83,7 @@ class Journal:
             raise LedgerError(f"an act {begun.kind!r} begins before {self._pending[0].kind!r} has ended.")
         self._pending = begun, asked_by
 
-    def end(self, done: ActEnd, asked_by: AskedBy) -> RecordedAct:
+    def add_act_end(self, done: ActEnd, asked_by: AskedBy) -> RecordedAct:
         """Note how the act ended. It waits to be written before anything here can return it: an interrupt may come."""
         if self._store is not None:
             self._waiting.append(act_end_record(done, asked_by))
@@ -131,7 +131,7 @@ class Journal:
             yield following
             following = next(acts, None)
 
-    def record_finding(self, finding: RecordedFinding, asked_by: AskedBy) -> None:
+    def add_finding(self, finding: RecordedFinding, asked_by: AskedBy) -> None:
         """Add a statistic and its result, after the rounds that it was made of. The same one is recorded once."""
         if finding.key in self._found:
             return
@@ -149,7 +149,7 @@ class Journal:
         """Statistics that were asked: how many rounds there were then, what was found, and who asked."""
         return self._findings
 
-    def repeat(self, number: int, asked_by: AskedBy) -> None:
+    def add_repeat(self, number: int, asked_by: AskedBy) -> None:
         """Note that a request was answered from an earlier round."""
         if asked_by.request_id is None or asked_by.request_id in self._requests or not 1 <= number <= len(self._rounds):
             return
@@ -157,14 +157,14 @@ class Journal:
             self._waiting.append(repeat_record(number, asked_by))
         self._requests[asked_by.request_id] = number
 
-    def restore_request(self, request_id: str | None, number: int) -> None:
+    def restore_repeat(self, request_id: str | None, number: int) -> None:
         """A repeat that is durable already."""
         if request_id is None or not 1 <= number <= len(self._rounds):
             raise LedgerError("a repeat in the ledger belongs to no round.")
         self._requests[request_id] = number
 
     def flush(self) -> None:
-        """Make everything durable that was committed. No answer may be returned before this is done.
+        """Make everything durable that was added. No answer may be returned before this is done.
 
         Raises:
             LedgerError: it could not be written, now or earlier.

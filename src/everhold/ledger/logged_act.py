@@ -138,8 +138,8 @@ class LoggedAct(JsonResult):
             return ""
         if self.act == "best_of":
             index = self.result["index"]
-            said = f"number {index + 1:,} of {self.result['candidates']:,}"
-            return f"{self.candidates[index]} ({said})" if index < len(self.candidates) else said
+            place = f"number {index + 1:,} of {self.result['candidates']:,}"
+            return f"{self.candidates[index]} ({place})" if index < len(self.candidates) else place
         if self.act == "is_better":
             return "yes" if self.result["yes"] else "no"
         if self.act == "compare":

@@ -121,14 +121,6 @@ class LoggedFinding:
     request_id: str | None
 
     @property
-    def cell_texts(self) -> list[tuple[str, str, str]]:
-        """The cells of a table for people: label, share and interval, rounded outwards."""
-        return [
-            (" × ".join(label), "none seen" if value != value else f"{value:.4g}", str(Interval(low, high)))
-            for label, value, low, high in self.cells
-        ]
-
-    @property
     def estimate(self) -> Finding | None:
         """Value and interval as a finding without parts; None of a table."""
         if self.value is None or self.low is None or self.high is None:
@@ -422,8 +414,8 @@ def read_study(path: str | Path) -> StudyFile:
 def _after(budget: Budget, past: Round) -> Budget:
     """The budget after a recorded round."""
     if past.act.kind == "ask":
-        return budget.quiet() if past.outcome is None else budget.surprised(past.nats)
-    budget = budget.read(past.nats)
+        return budget.quiet() if past.outcome is None else budget.surprised(past.charge)
+    budget = budget.read(past.charge)
     return budget.claimed(past.act.spend) if past.act.part == 1 else budget
 
 

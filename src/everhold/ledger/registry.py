@@ -203,27 +203,27 @@ class Registry:
         lowest, first = np.uint64(2**64 - 1), np.empty(0, np.uint64)
         columns = "id, kind, path, created, rows, reason, records, head, key"
         for *row, key in db.execute(f"SELECT {columns} FROM study ORDER BY created").fetchall():
-            known = KnownStudy(*row)
-            highest_by_form = dict(db.execute("SELECT kind, highest FROM sampled WHERE study = ?", (known.id,)))
+            study = KnownStudy(*row)
+            highest_by_form = dict(db.execute("SELECT kind, highest FROM sampled WHERE study = ?", (study.id,)))
             form = next((form for form in digests if form in highest_by_form), None)  # the first that both have
             if form is None or key != self._key_name():
                 continue
             mine, mine_highest = _sampled(digests[form])
             query = "SELECT value FROM digest WHERE study = ? AND kind = ?"
-            values = [int(text, 16) for (text,) in db.execute(query, (known.id, form))]
+            values = [int(text, 16) for (text,) in db.execute(query, (study.id, form))]
             highest = min(mine_highest, np.uint64(int(highest_by_form[form], 16)))
             ours, theirs = (part[part <= highest] for part in (mine, np.array(values, dtype=np.uint64)))
             common = ours[np.isin(ours, theirs)]
             share = len(common) / min(len(ours), len(theirs)) if min(len(ours), len(theirs)) else 0.0
             if share >= _LARGELY and (form != "rows" or compare(ours, theirs).beyond_chance):
-                studies.append(replace(known, common=min(share, 1.0)))
+                studies.append(replace(study, common=min(share, 1.0)))
             elif form != "rows" and len(common):
-                others.append((known, common))
+                others.append((study, common))
                 lowest, first = min(lowest, highest), mine
         if not studies and others:  # a set put together from several
             together = np.unique(np.concatenate([common for _, common in others]))
             share = int((together <= lowest).sum()) / max(int((first <= lowest).sum()), 1)
-            studies = [replace(known, common=share) for known, _ in others] if share >= _LARGELY else []
+            studies = [replace(study, common=share) for study, _ in others] if share >= _LARGELY else []
         return studies
 
     def enter(
@@ -306,8 +306,8 @@ class Registry:
         if not self.exists:
             return 0
         with self._open() as db:
-            found = db.execute("SELECT charges FROM charged WHERE study = ?", (study,)).fetchone()
-        return 0 if found is None else int(found[0])
+            row = db.execute("SELECT charges FROM charged WHERE study = ?", (study,)).fetchone()
+        return 0 if row is None else int(row[0])
 
     def studies(self) -> Sequence[KnownStudy]:
         """Every study, the oldest first."""

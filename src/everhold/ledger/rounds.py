@@ -85,7 +85,7 @@ class Round:
         name: what it was called, if it was named.
         identity: for a named question, the digest of its values on public rows that never change; of a text, the text.
         act: how it was asked.
-        nats: what the outcome costs all later claims.
+        charge: what the outcome costs all later claims.
         counts: of a yes/no question, the least and the largest number of yes with this outcome.
         title: of a question given by values, what people read of it.
     """
@@ -98,7 +98,7 @@ class Round:
     name: str | None
     identity: str | None = None
     act: RoundAct = ASK
-    nats: float = 0.0
+    charge: float = 0.0
     counts: tuple[int, int] | None = None
     title: str | None = None
 
@@ -134,7 +134,7 @@ class ActStart:
 
     @property
     def _untitled(self) -> list[dict[str, Any]]:
-        return [{name: value for name, value in one.items() if name != "title"} for one in self.asked]
+        return [{name: value for name, value in entry.items() if name != "title"} for entry in self.asked]
 
 
 @dataclass(frozen=True, slots=True)

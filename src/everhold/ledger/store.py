@@ -220,15 +220,15 @@ class Store:
             LedgerError: the file has a second name (a hard or symbolic link), or is no longer where it was.
         """
         try:
-            found = os.lstat(self.path)
+            status = os.lstat(self.path)
         except OSError as error:
             raise LedgerError(f"{self.path} is not there any more ({error.strerror}). Open it where it is now.") from None
-        if stat.S_ISLNK(found.st_mode) or found.st_nlink > 1:
+        if stat.S_ISLNK(status.st_mode) or status.st_nlink > 1:
             raise LedgerError(
                 f"{self.path} has a second name (a link), and so it would have a second lock. Nothing was read. Remove the "
                 "other name, or open it by its own."
             )
-        if self._file_id is not None and file_id(found) != self._file_id:
+        if self._file_id is not None and file_id(status) != self._file_id:
             raise LedgerError(f"{self.path} is another file than the one that was opened. Open the study again.")
 
     def last(self) -> int:

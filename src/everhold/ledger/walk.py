@@ -42,7 +42,7 @@ class ReplayedRound(Generic[P]):
 
     proposal: P
     answer: Answer
-    cost: float
+    charge: float
     counts: tuple[int, int] | None
 
 
@@ -56,9 +56,9 @@ def replay_round(
     """Propose, answer with the recorded outcome, absorb it with the recorded fit."""
     proposal = mechanism.propose(question, act)
     answer = mechanism.answer(proposal, outcome)
-    cost = mechanism.cost(proposal, outcome)
+    charge = mechanism.charge(proposal, outcome)
     mechanism.absorb(proposal, outcome, fit)
-    return ReplayedRound(proposal, answer, cost, mechanism.counts(proposal, outcome))
+    return ReplayedRound(proposal, answer, charge, mechanism.counts(proposal, outcome))
 
 
 def walk(

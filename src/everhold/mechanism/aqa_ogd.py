@@ -255,7 +255,7 @@ class AqaOgd:
             self._code = self._code.quiet()
         self._round += 1
 
-    def cost(self, proposal: PaperProposal, outcome: Outcome) -> float:
+    def charge(self, proposal: PaperProposal, outcome: Outcome) -> float:
         """0: it keeps its own account."""
         return 0.0
 
@@ -354,7 +354,7 @@ class AqaOgd:
 def _as_draws(drawn: Any) -> Draws:
     """The result of a sampler, a prior's pool or a plain table, as `Draws`."""
     if hasattr(drawn, "rows") and hasattr(drawn, "weights"):
-        return Draws(drawn.rows, drawn.size, drawn.weights, drawn.draws)
+        return Draws.of(drawn)
     table = as_table(drawn, what="what draw(rng, size) returned")
     return Draws(table, table.size, None, float(table.size))
 

@@ -189,7 +189,7 @@ class PoolEstimator:
     @property
     def draws(self) -> float:
         """The pool's, by its weights."""
-        return self._draws.draws
+        return self._draws.independent
 
     def start(self) -> Sketch:
         """The prior itself, as the rule starts."""
@@ -200,12 +200,12 @@ class PoolEstimator:
     def estimate(self, sketch: Sketch, query: Query, t: int, purpose: str) -> PublicEstimate:
         """Evaluate the question on the pool."""
         values = query.on_reference(self._draws.rows, self._draws.size, verify=True)
-        return _estimate(values, self._masses(sketch), self._draws.draws)
+        return _estimate(values, self._masses(sketch), self._draws.independent)
 
     def look(self, sketch: Sketch, queries: Sequence[Query]) -> Look:
         """Evaluate the questions on the pool."""
         values = tuple(query.on_reference(self._draws.rows, self._draws.size) for query in queries)
-        return Look(values, self._masses(sketch), self._draws.draws)
+        return Look(values, self._masses(sketch), self._draws.independent)
 
     def prior(self, query: Query) -> float:
         """The weighted mean of the question over the pool."""
@@ -315,7 +315,7 @@ class FreshEstimator:
             values = query.on_reference(draws.rows, draws.size, verify=size == self._first)
             masses = self._evaluate(sketch, draws)
             if size >= self._most or self._error(values, masses, draws) <= self._accuracy:
-                return _estimate(values, masses, draws.draws)
+                return _estimate(values, masses, draws.independent)
             size *= 2
 
     def look(self, sketch: Sketch, queries: Sequence[Query]) -> None:
@@ -366,7 +366,7 @@ class FreshEstimator:
     def _error(self, values: GridValues, masses: Masses, draws: Draws) -> float:
         """Empirical Bernstein: sqrt(2 V ln(2/δ)/m) + 7 R ln(2/δ)/(3 (m-1)), over the independent draws."""
         terms = _signed(values) * masses.values * (draws.size / masses.per)
-        m = int(draws.draws)
+        m = int(draws.independent)
         if draws.size > m:  # every draw occurs once for each label: sum over the labels first
             terms = terms.reshape(-1, m).mean(axis=0)
         # Moments in whole numbers, so that every machine stops at the same draw.

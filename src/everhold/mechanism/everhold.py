@@ -72,17 +72,17 @@ _UNFORESEEN_DRAWS = 4.0  # what is known of it, in rows: next to nothing
 _LARGEST_SQUARE = 400.0  # of one forecast's error: 20 foreseen standard deviations
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class EverholdProposal:
     """The public side's proposal for one round: everything that is fixed before the private rows are read."""
 
     round: int
     query: Query | None
     forecast: SketchValue
-    values: GridValues | None
     measure: Measure
     price: float
     act: RoundAct = ASK
+    values: GridValues | None = None
     tolerance: float = 0.0
 
 
@@ -271,7 +271,6 @@ class Everhold:
     def _propose(self, query: Query | SketchValue, act: RoundAct, purpose: str) -> EverholdProposal:
         state = self._state
         self.require_open()
-        t = state.round + 1
         price, precision = self._price(act)
         deviations = None
         if act.kind == "ask":
@@ -286,13 +285,11 @@ class Everhold:
             if isinstance(query, _OF_A_GROUP) and query.given is not None and self._is_unforeseen(forecast):
                 return self._unforeseen_proposal(query, forecast.group, inputs, act)
             forecast = _expected(forecast, act.expect)
-            return EverholdProposal(
-                t, query, forecast, None, self._group_measure(query, forecast, look, inputs), price, act, 0.0
-            )
+            return self._proposal(query, forecast, self._group_measure(query, forecast, look, inputs), inputs, act)
         if isinstance(query, SketchValue):
             linear, forecast, values = None, query, None
         else:
-            estimate = self._estimator.estimate(state.sketch, query, t, purpose)
+            estimate = self._estimator.estimate(state.sketch, query, state.round + 1, purpose)
             linear, forecast, values = query, _expected(estimate.forecast, act.expect), estimate.values
         return self._linear_proposal(linear, forecast, values, inputs, act)
 
@@ -302,32 +299,53 @@ class Everhold:
     def _linear_proposal(
         self, query: Query | None, forecast: SketchValue, values: GridValues | None, inputs: MeasureInputs, act: RoundAct
     ) -> EverholdProposal:
-        t = self._state.round + 1
         asked = query if query is not None else REPLAYED
-        measure: Measure
         if act.kind == "ask" and (forecast.scale == "share" or not self._adaptive):
-            known_shift = 2.0 * self._known_rows / (self._n - self._known_rows)
-            code = self._state.budget.code
-            limits = self._policy.tolerance(
-                ToleranceInputs(
-                    forecast.value,
-                    inputs.price,
-                    self._n - self._known_rows,
-                    forecast.draws,
-                    known_shift,
-                    code.asks + 1,
-                    code.horizon,
-                )
-            )
+            limits = self._policy.tolerance(self._tolerance_inputs(forecast, inputs))
             kind = CountTolerance if forecast.scale == "share" else MeanTolerance
-            return EverholdProposal(
-                t, query, forecast, values, kind(asked, forecast, limits, inputs), inputs.price, act, limits.width
-            )
+            measure = kind(asked, forecast, limits, inputs)
+            return self._proposal(query, forecast, measure, inputs, act, values=values, tolerance=limits.width)
         if forecast.scale == "share":
-            measure = CountCells(asked, forecast, inputs)
-            return EverholdProposal(t, query, forecast, values, measure, inputs.price, act)
+            return self._proposal(query, forecast, CountCells(asked, forecast, inputs), inputs, act, values=values)
         cells = MeanCells(asked, forecast, inputs)
-        return EverholdProposal(t, query, forecast, values, cells, inputs.price, act, 2.0 * cells.laddered.allowed)
+        allowed = 2.0 * cells.laddered.allowed
+        return self._proposal(query, forecast, cells, inputs, act, values=values, tolerance=allowed)
+
+    def _proposal(
+        self,
+        query: Query | None,
+        forecast: SketchValue,
+        measure: Measure,
+        inputs: MeasureInputs,
+        act: RoundAct,
+        *,
+        values: GridValues | None = None,
+        tolerance: float = 0.0,
+    ) -> EverholdProposal:
+        """A proposal for the next round."""
+        return EverholdProposal(
+            round=self._state.round + 1,
+            query=query,
+            forecast=forecast,
+            measure=measure,
+            price=inputs.price,
+            act=act,
+            values=values,
+            tolerance=tolerance,
+        )
+
+    def _tolerance_inputs(self, forecast: SketchValue, inputs: MeasureInputs) -> ToleranceInputs:
+        """What a policy may know of the next ask."""
+        code, others = self._state.budget.code, self._n - self._known_rows
+        return ToleranceInputs(
+            sketch=forecast.value,
+            price=inputs.price,
+            rows=others,
+            draws=forecast.draws,
+            known_shift=2.0 * self._known_rows / others,
+            ask=code.asks + 1,
+            horizon=code.horizon,
+        )
 
     def _is_unforeseen(self, forecast: SketchValue) -> bool:
         """Whether the public side has almost no row of the group."""
@@ -355,7 +373,7 @@ class Everhold:
         else:
             measure = self._group_measure(query, guess, look, inputs)
             measure = WithoutForecast(measure, act.kind == "ask")
-        return EverholdProposal(self._state.round + 1, query, guess, None, measure, inputs.price, act, 0.0)
+        return self._proposal(query, guess, measure, inputs, act)
 
     def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, inputs: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])
@@ -515,7 +533,7 @@ class Everhold:
         self.require_open()
         self._state = replace(self._state, budget=budget)
 
-    def cost(self, proposal: EverholdProposal, outcome: Outcome) -> float:
+    def charge(self, proposal: EverholdProposal, outcome: Outcome) -> float:
         """What an outcome costs, in nats; a quiet ask is charged by the code of when surprises occur."""
         return 0.0 if outcome is QUIET else proposal.measure.charge(outcome)
 

@@ -17,7 +17,7 @@ from everhold.errors import PrivacyError, PrivacyUsedUp
 from everhold.mechanism.everhold import REPLAYED, Everhold, EverholdProposal
 from everhold.mechanism.measures.private import PrivateCells, PrivateInputs, PrivateTolerance
 from everhold.mechanism.noise import ROW, Noise, SecretNoise, lattice_of
-from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Tolerance, ToleranceInputs
+from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Tolerance
 from everhold.queries.round_act import ASK
 
 if TYPE_CHECKING:
@@ -152,7 +152,6 @@ class PrivateEverhold(Everhold):
     def _linear_proposal(
         self, query: Query | None, forecast: SketchValue, values: GridValues | None, inputs: MeasureInputs, act: RoundAct
     ) -> EverholdProposal:
-        t = self._state.round + 1
         asked = query if query is not None else REPLAYED
         private = PrivateInputs(
             self._terms,
@@ -162,10 +161,10 @@ class PrivateEverhold(Everhold):
         )
         if act.kind != "ask":
             cells = PrivateCells(asked, forecast, inputs, private)
-            return EverholdProposal(t, query, forecast, values, cells, inputs.price, act)
+            return self._proposal(query, forecast, cells, inputs, act, values=values)
         limits = self._noisy_tolerance(forecast, inputs)
         measure = PrivateTolerance(asked, forecast, limits, inputs, private)
-        return EverholdProposal(t, query, forecast, values, measure, inputs.price, act, limits.width)
+        return self._proposal(query, forecast, measure, inputs, act, values=values, tolerance=limits.width)
 
     def _tolerance_at(self, chance: float) -> Anytime:
         """The tolerance without the test's noise, for so small a probability of a surprise by chance."""
@@ -177,15 +176,10 @@ class PrivateEverhold(Everhold):
 
         A cell is at least half a deviation of the noise wide: finer ones would show noise.
         """
-        code, n = self._state.budget.code, self._n
-        shift = 2.0 * self._known_rows / (n - self._known_rows)
-        chance = chance_nats(code.asks + 1, self.account.surprises_left)
-        plain = self._tolerance_at(chance).tolerance(
-            ToleranceInputs(
-                forecast.value, inputs.price, n - self._known_rows, forecast.draws, shift, code.asks + 1, code.horizon
-            )
-        )
-        row = 2.0 * TOLERANCE_ONE / n
-        more = ceil(self._terms.test_parts / ROW_PARTS * max(chance, 0.0) * row)
+        policy_inputs = self._tolerance_inputs(forecast, inputs)
+        chance = chance_nats(policy_inputs.ask, self.account.surprises_left)
+        plain = self._tolerance_at(chance).tolerance(policy_inputs)
+        row = 2.0 * TOLERANCE_ONE / self._n
+        noise_room = ceil(self._terms.test_parts / ROW_PARTS * max(chance, 0.0) * row)
         least = ceil(0.5 * self._terms.release_parts / ROW_PARTS * row)
-        return Tolerance(min(plain.tau + more, 2 * TOLERANCE_ONE), min(max(plain.cell, least), 2 * TOLERANCE_ONE))
+        return Tolerance(min(plain.tau + noise_room, 2 * TOLERANCE_ONE), min(max(plain.cell, least), 2 * TOLERANCE_ONE))

@@ -6,7 +6,7 @@ A surprise makes a new sketch and does not change the old one, so a round ends w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +36,12 @@ class Draws:
     rows: Rows
     size: int
     weights: NDArray[np.float64] | None
-    draws: float
+    independent: float
+
+    @classmethod
+    def of(cls, public: Any) -> Draws:
+        """The rows of a prior's pool, or of anything like it."""
+        return public if isinstance(public, Draws) else cls(public.rows, public.size, public.weights, public.draws)
 
     def normal_weights(self) -> NDArray[np.float64]:
         """The weights as an array, also if all are equal."""

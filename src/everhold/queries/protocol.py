@@ -141,7 +141,7 @@ class Mechanism(Protocol[P]):
     def answer(self, proposal: P, outcome: Outcome) -> Answer:
         """The answer to return, a function of public facts and the outcome."""
 
-    def cost(self, proposal: P, outcome: Outcome) -> float:
+    def charge(self, proposal: P, outcome: Outcome) -> float:
         """What an outcome costs later claims, in nats, beyond that the round was quiet or not."""
 
     def counts(self, proposal: P, outcome: Outcome) -> tuple[int, int] | None:

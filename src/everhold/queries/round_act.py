@@ -1,4 +1,4 @@
-"""Acts: what somebody may do with the private rows. Each is fixed, with all its options, before they are read."""
+"""How a round is asked: checked quietly, read, or read in the last act."""
 
 from __future__ import annotations
 

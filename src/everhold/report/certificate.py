@@ -28,22 +28,24 @@ _SLIM = 360  # pixels of a narrow screen's picture
 def guarantee(study: Study) -> str:
     """The guarantee of a study, in a sentence."""
     draws = "rows" if study.unit is None else f"units ({study.unit})"
-    said = (
+    sentence = (
         f"With probability {study.settings['confidence']:g} over the {study.rows:,} private {draws}, drawn independently "
         "from the population, all intervals of this study are simultaneously valid, however the questions were chosen."
     )
     if study.settings.get("overlap") == "allow":
-        said += " The owner allowed public rows that are also private rows: this is true only if they are still independent."
-    return said + _privacy_promise(study)
+        sentence += (
+            " The owner allowed public rows that are also private rows: this is true only if they are still independent."
+        )
+    return sentence + _privacy_promise(study)
 
 
 def _privacy_promise(study: Study) -> str:
     """What is promised about single rows, in a sentence; empty where nothing is."""
     if (terms := study.privacy) is None:
         return ""
-    one, promise = "row" if study.unit is None else f"unit ({study.unit})", terms.promise
+    unit, promise = "row" if study.unit is None else f"unit ({study.unit})", terms.promise
     return (
-        f" Everything that it ever discloses is differentially private for every {one}, with ε = {promise.epsilon:g} and "
+        f" Everything that it ever discloses is differentially private for every {unit}, with ε = {promise.epsilon:g} and "
         f"δ = {promise.delta:g}. That noise was drawn, and that nothing public was made from the private rows, is the "
         "custodian's word."
     )
@@ -73,7 +75,7 @@ class Signing:
 def assumptions(study: Study) -> list[str]:
     """What the guarantee rests on, in plain words."""
     draws = "rows" if study.unit is None else f"units ({study.unit})"
-    said = [
+    statements = [
         f"The {study.rows:,} private {draws} were drawn independently from the population that the answers are about.",
         "The prior and every question depend on public facts and on earlier answers alone, never on the private rows.",
         "Nobody who chose a question, a model or a guess had seen these rows, or a result computed from them elsewhere.",
@@ -81,8 +83,8 @@ def assumptions(study: Study) -> list[str]:
         "The private rows and the program that read them were not tampered with. Nobody can see that in a certificate.",
     ]
     if study.settings.get("known_rows"):
-        said.append(f"At most {study.settings['known_rows']:,} private {draws} were known to people who asked.")
-    return said
+        statements.append(f"At most {study.settings['known_rows']:,} private {draws} were known to people who asked.")
+    return statements
 
 
 def digests(study: Study) -> dict[str, str]:
@@ -94,14 +96,14 @@ def digests(study: Study) -> dict[str, str]:
 
 def certificate_json(file: StudyFile, audit: Audit, signing: Signing | None = None) -> dict[str, Any]:
     """The content of the page and every round, as JSON values."""
-    said = signing or Signing()
+    named = signing or Signing()
     return {
         "certificate": 1,
-        "title": said.title or file.path.stem,
-        "custodian": said.custodian,
-        "contact": said.contact,
-        "date": said.date,
-        "description": said.description,
+        "title": named.title or file.path.stem,
+        "custodian": named.custodian,
+        "contact": named.contact,
+        "date": named.date,
+        "description": named.description,
         "assumptions": assumptions(file.study),
         **digests(file.study),
         "audit": {"ok": audit.ok, "found": str(audit), "unchecked_readings": audit.unchecked},
@@ -120,36 +122,36 @@ def certificate_json(file: StudyFile, audit: Audit, signing: Signing | None = No
         "price": file.price,
         **budget_facts(file.budget, acts=len(file.acts), closed=file.closed),
         "weight_floor": file.weight_floor().to_dict(),
-        "asked": [one.to_dict() for one in file.log],
-        "rounds": [one.to_dict() for one in file.rounds],
+        "asked": [entry.to_dict() for entry in file.log],
+        "rounds": [past.to_dict() for past in file.rounds],
     }
 
 
-def _row(one: LoggedQuestion | LoggedAct) -> str:
+def _row(entry: LoggedQuestion | LoggedAct) -> str:
     """A question or an act as it was asked; the parts of a statistic unfold."""
-    said = f"<code>{escape(one.question)}</code>"
-    if isinstance(one, LoggedQuestion) and one.finding is not None:
-        said = escape(one.question)
-        lines = [f"<li>{escape(label)}: {value}, {escape(interval)}</li>" for label, value, interval in shown_cells(one)]
-        if len(one.parts) > 1:  # a single part is the same number on another scale
+    question = f"<code>{escape(entry.question)}</code>"
+    if isinstance(entry, LoggedQuestion) and entry.finding is not None:
+        question = escape(entry.question)
+        lines = [f"<li>{escape(label)}: {value}, {escape(interval)}</li>" for label, value, interval in shown_cells(entry)]
+        if len(entry.parts) > 1:  # a single part is the same number on another scale
             lines += [
                 f"<li><code>{escape(part.question)}</code>: {escape(', '.join(value_and_interval(part)))} (round "
                 f"{part.round:,}{', surprise' if part.answer.surprise else ''})</li>"
-                for part in one.parts
+                for part in entry.parts
             ]
         if lines:
-            said = f"<details><summary>{said}</summary><ul>{''.join(lines)}</ul></details>"
-    value, interval = value_and_interval(one)
+            question = f"<details><summary>{question}</summary><ul>{''.join(lines)}</ul></details>"
+    value, interval = value_and_interval(entry)
     cells = (
-        ("Round", f"{one.round:,}"),
-        ("Question", said),
+        ("Round", f"{entry.round:,}"),
+        ("Question", question),
         ("Answer", escape(value)),
         ("Interval", escape(interval)),
-        ("Kind", escape(one.kind_text)),
-        ("Asked by", escape(one.who or "")),
+        ("Kind", escape(entry.kind_text)),
+        ("Asked by", escape(entry.who or "")),
     )
     row = "".join(f'<td data-label="{label}">{cell}</td>' for label, cell in cells)
-    return f"<tr{' class=s' if one.surprise else ''}>{row}</tr>"
+    return f"<tr{' class=s' if entry.surprise else ''}>{row}</tr>"
 
 
 def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = None) -> str:
@@ -157,7 +159,7 @@ def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = No
     named = signing or Signing()
     title = named.title or file.path.stem
     verdict = "Every round replays bit for bit" if audit.ok else "The audit failed"
-    said = budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
+    budget = budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
     facts = [
         *([("Date", named.date[:10])] if named.date else []),
         *([("Custodian", named.custodian)] if named.custodian else []),
@@ -167,21 +169,21 @@ def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = No
         ("Private " + ("rows" if file.study.unit is None else "units"), f"{file.study.rows:,}"),
         ("Confidence", f"{file.confidence:g}"),
         ("Other acts", f"{len(file.acts):,}"),
-        ("Price so far", f"{file.price:.1f} nats; {said['width_text']}"),
+        ("Price so far", f"{file.price:.1f} nats; {budget['width_text']}"),
         *([] if file.budget.privacy is None else [("Privacy", file.budget.privacy.text)]),
         ("Singling out", file.weight_floor().text),
         ("Prior", file.study.prior),
         ("Created", file.study.created),
         ("Ledger head", str(file.head)),
         *(
-            (name.capitalize().replace("_", " ").replace("sha256", "(SHA-256)"), one)
-            for name, one in digests(file.study).items()
+            (name.capitalize().replace("_", " ").replace("sha256", "(SHA-256)"), digest)
+            for name, digest in digests(file.study).items()
         ),
     ]
     about = f"\n<p>{escape(named.description)}</p>" if named.description else ""
-    rests_on = "".join(f"<li>{escape(one)}</li>" for one in assumptions(file.study))
+    rests_on = "".join(f"<li>{escape(assumption)}</li>" for assumption in assumptions(file.study))
     asked = file.log
-    rows = "".join(_row(one) for one in asked[-_SHOWN:])
+    rows = "".join(_row(entry) for entry in asked[-_SHOWN:])
     left = f"<p>The last {_SHOWN:,} of {len(asked):,} questions.</p>" if len(asked) > _SHOWN else ""
     table = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     return f"""<!doctype html>

@@ -39,10 +39,10 @@ def session_svg(
     """
     slim = wide < _SLIM
     drawn = _thinned(rounds, most_drawn)
-    last = max([one.answer.round for one in rounds], default=1)
+    last = max([logged.answer.round for logged in rounds], default=1)
     bottom = _TOP + _HIGH
     price_top, price_bottom = bottom + _GAP, bottom + _GAP + _PRICE
-    most = max([*(one.answer.price for one in rounds), budget or 1.0]) * 1.05
+    most = max([*(logged.answer.price for logged in rounds), budget or 1.0]) * 1.05
 
     def x(number: float) -> float:
         return _LEFT + (wide - _LEFT - _RIGHT) * (number - 0.5) / last
@@ -68,18 +68,18 @@ def session_svg(
             f'<text class="s-ink" x="{_LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{100 * value:g} %</text>'
         )
     width = max(0.6, min(4.0, (wide - _LEFT - _RIGHT) / (2.0 * max(len(drawn), 1))))
-    for one in drawn:
-        answer = one.answer.as_share()
+    for logged in drawn:
+        answer = logged.answer.as_share()
         kind = "s-surprise" if answer.surprise else "s-quiet" if answer.act == "ask" else "s-read"
         at = x(answer.round)
-        said = f"round {answer.round}: {one.question} = {answer.value:.4g} in {answer.interval}"
+        label = f"round {answer.round}: {logged.question} = {answer.value:.4g} in {answer.interval}"
         dot = f'<circle cx="{at:.1f}" cy="{y(answer.value):.1f}" r="{max(1.6, width):.1f}" stroke="none"/>'
         parts.append(
-            f'<g class="{kind}"><title>{escape(said)}</title><line x1="{at:.1f}" x2="{at:.1f}" y1="{y(answer.low):.1f}" '
+            f'<g class="{kind}"><title>{escape(label)}</title><line x1="{at:.1f}" x2="{at:.1f}" y1="{y(answer.low):.1f}" '
             f'y2="{y(answer.high):.1f}" stroke-width="{width:.1f}" opacity="0.55"/>'
             f"{dot if answer.value == answer.value else ''}</g>"
         )
-    if any(one.answer.scale == "mean" for one in rounds):
+    if any(logged.answer.scale == "mean" for logged in rounds):
         words = "others than shares: place in their range" if slim else _PLACES
         parts.append(f'<text class="s-ink" x="{wide - _RIGHT}" y="{bottom + 18}" text-anchor="end">{words}</text>')
     parts.append(f'<text class="s-ink" x="{_LEFT}" y="{price_top - 10}">price in nats</text>')
@@ -90,16 +90,16 @@ def session_svg(
         parts.append(_rule(p(nats), wide))
         parts.append(f'<text class="s-ink" x="{_LEFT - 8}" y="{p(nats) + 4:.1f}" text-anchor="end">{nats:.0f}</text>')
     if drawn:
-        points = " ".join(f"{x(one.answer.round):.1f},{p(one.answer.price):.1f}" for one in drawn)
+        points = " ".join(f"{x(logged.answer.round):.1f},{p(logged.answer.price):.1f}" for logged in drawn)
         parts.append(f'<polyline class="s-price" points="{points}" stroke-width="2"/>')
     foot = price_bottom + 22
     parts.append(f'<text class="s-ink" x="{_LEFT}" y="{foot}">round 1</text>')
     parts.append(f'<text class="s-ink" x="{wide - _RIGHT}" y="{foot}" text-anchor="end">round {last:,}</text>')
     marks = (("s-quiet", "answered from the sketch"), ("s-surprise", "surprise"), ("s-read", "private reading"))
     places = [(_LEFT + 6, foot + 20 + 20 * k) for k in range(3)] if slim else [(wide - 480 + k, 14) for k in (0, 200, 300)]
-    for (kind, said), (across, down) in zip(marks, places, strict=True):
+    for (kind, label), (across, down) in zip(marks, places, strict=True):
         parts.append(f'<circle class="{kind}" cx="{across}" cy="{down}" r="5"/>')
-        parts.append(f'<text class="s-ink" x="{across + 10}" y="{down + 5}">{said}</text>')
+        parts.append(f'<text class="s-ink" x="{across + 10}" y="{down + 5}">{label}</text>')
     return "".join([*parts, "</svg>"])
 
 
@@ -109,7 +109,7 @@ def _rule(height: float, wide: int, kind: str = "s-line") -> str:
 
 
 def _summary(rounds: Sequence[LoggedRound]) -> str:
-    surprises = sum(one.answer.surprise for one in rounds)
+    surprises = sum(logged.answer.surprise for logged in rounds)
     return f"{len(rounds):,} answers with their intervals over rounds, {surprises:,} of them surprises, and the price below"
 
 
@@ -117,5 +117,7 @@ def _thinned(rounds: Sequence[LoggedRound], most: int) -> list[LoggedRound]:
     if len(rounds) <= most:
         return list(rounds)
     step = len(rounds) / most
-    kept = {int(index * step) for index in range(most)} | {index for index, one in enumerate(rounds) if one.answer.surprise}
+    kept = {int(index * step) for index in range(most)} | {
+        index for index, logged in enumerate(rounds) if logged.answer.surprise
+    }
     return [rounds[index] for index in sorted(kept)]

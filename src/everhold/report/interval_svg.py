@@ -33,7 +33,7 @@ def nice_ticks(left: float, right: float) -> list[str]:
         if last - first + 1 >= _FEWEST:
             digits = max(0, -exponent)
             shown = (f"{number * step + 0.0:,.{digits}f}" for number in range(first, last + 1))
-            return [one.rstrip("0").rstrip(".") if "." in one else one for one in shown]
+            return [text.rstrip("0").rstrip(".") if "." in text else text for text in shown]
     return []
 
 
@@ -43,9 +43,9 @@ def interval_svg(value: float, low: float, high: float, *, bottom: float, top: f
     >>> '<circle class="dot" cx="110.0"' in interval_svg(0.5, 0.4, 0.6, bottom=0.0, top=1.0)
     True
     """
-    said = f"{_seen(value)}, interval {Interval(low, high)}, on a scale from {bottom:g} to {top:g}"
+    label = f"{_seen(value)}, interval {Interval(low, high)}, on a scale from {bottom:g} to {top:g}"
     drawn = _drawn(value, low, high, bottom, top, wide)
-    return _picture(wide, 16, said, drawn)
+    return _picture(wide, 16, label, drawn)
 
 
 def axis_svg(
@@ -77,8 +77,8 @@ def axis_svg(
         room = 0.1 * (right - left)
         left, right = min(left, -room), max(right, room)
         left, right = max(left, ends[0]), min(right, ends[1])
-    said = f"{_seen(value)}{unit}, interval {Interval(low, high)}{unit}, "
-    said += f"on an axis from {left:.3g}{unit} to {right:.3g}{unit}"
+    label = f"{_seen(value)}{unit}, interval {Interval(low, high)}{unit}, "
+    label += f"on an axis from {left:.3g}{unit} to {right:.3g}{unit}"
 
     def at(x: float) -> float:
         return 6.0 + (wide - 12.0) * (x - left) / ((right - left) or 1.0)
@@ -97,7 +97,7 @@ def axis_svg(
     if bottom is not None and top is not None and isfinite(top - bottom) and (left, right) != (bottom, top):
         first, last = (6.0 + (wide - 12.0) * (x - bottom) / ((top - bottom) or 1.0) for x in (left, right))
         tall = 68
-        said += f"; below, where that axis lies on the whole scale, from {bottom:,.6g}{unit} to {top:,.6g}{unit}"
+        label += f"; below, where that axis lies on the whole scale, from {bottom:,.6g}{unit} to {top:,.6g}{unit}"
         parts.append(
             f'<g class="whole"><line class="axis" x1="6" x2="{wide - 6:g}" y1="46" y2="46"/>'
             f'<line class="part-of-scale" x1="{first:.1f}" x2="{max(last, first + 2.0):.1f}" y1="46" y2="46" '
@@ -105,17 +105,17 @@ def axis_svg(
             f'<text class="tick" x="6" y="63">{bottom:,.6g}{escape(unit)}</text>'
             f'<text class="tick" x="{wide - 6:g}" y="63" text-anchor="end">{top:,.6g}{escape(unit)}</text></g>'
         )
-    return _picture(wide, tall, said, "".join(parts))
+    return _picture(wide, tall, label, "".join(parts))
 
 
 def _seen(value: float) -> str:
     return f"{value:.4g}" if value == value else "no estimate"
 
 
-def _picture(wide: float, tall: float, said: str, drawn: str) -> str:
+def _picture(wide: float, tall: float, label: str, drawn: str) -> str:
     return (
         f'<svg class="interval" viewBox="0 0 {wide:g} {tall:g}" width="{wide:g}" height="{tall:g}" role="img" '
-        f'aria-label="{escape(said, quote=True)}">{drawn}</svg>'
+        f'aria-label="{escape(label, quote=True)}">{drawn}</svg>'
     )
 
 

@@ -22,28 +22,28 @@ def with_to(interval: str) -> str:
     return interval.strip("[]").replace(", ", " to ")
 
 
-def value_and_interval(one: LoggedQuestion | LoggedAct | LoggedRound) -> tuple[str, str]:
+def value_and_interval(entry: LoggedQuestion | LoggedAct | LoggedRound) -> tuple[str, str]:
     """Value and interval of a line of the log: shares in per cent, everything else as the record has it."""
-    answer = one.answer if not isinstance(one, LoggedAct) else one.certified
+    answer = entry.answer if not isinstance(entry, LoggedAct) else entry.certified
     if answer is not None and answer.scale == "share":
         interval = Interval(answer.low, answer.high)
-        value = f"{100.0 * answer.value:.{_digits(interval)}f} %" if answer.value == answer.value else one.value_text
+        value = f"{100.0 * answer.value:.{_digits(interval)}f} %" if answer.value == answer.value else entry.value_text
         return value, in_percent(interval)
-    if isinstance(one, LoggedQuestion) and one.finding is not None and one.finding.statistic == "share":
-        found = one.finding.estimate
-        if found is not None:
-            value = f"{100.0 * found.value:.{_digits(found.interval)}f} %" if found.seen else one.value_text
-            return value, in_percent(found.interval)
-    return one.value_text, with_to(one.interval_text)
+    if isinstance(entry, LoggedQuestion) and entry.finding is not None and entry.finding.statistic == "share":
+        estimate = entry.finding.estimate
+        if estimate is not None:
+            value = f"{100.0 * estimate.value:.{_digits(estimate.interval)}f} %" if estimate.seen else entry.value_text
+            return value, in_percent(estimate.interval)
+    return entry.value_text, with_to(entry.interval_text)
 
 
-def shown_cells(one: LoggedQuestion) -> list[tuple[str, str, str]]:
+def shown_cells(entry: LoggedQuestion) -> list[tuple[str, str, str]]:
     """The cells of a table in the log: label, share and interval in per cent."""
-    if one.finding is None:
+    if entry.finding is None:
         return []
     return [
         (" × ".join(label), "none seen" if value != value else f"{100.0 * value:.1f} %", in_percent(Interval(low, high)))
-        for label, value, low, high in one.finding.cells
+        for label, value, low, high in entry.finding.cells
     ]
 
 

@@ -26,7 +26,7 @@ _NAMES: dict[Disclosure, str] = {
 _POINTS = 25
 
 
-def draw_price(found: ScorePrice, path: str | Path) -> None:
+def draw_price(score_price: ScorePrice, path: str | Path) -> None:
     """Write the picture; the file's ending says which kind: png, svg, pdf.
 
     Raises:
@@ -42,18 +42,18 @@ def draw_price(found: ScorePrice, path: str | Path) -> None:
     if Path(path).suffix.lstrip(".").lower() not in known:
         raise DataError(f"{path} is no picture that can be drawn. Expected a name that ends in .png, .svg or .pdf.")
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
-    figure.suptitle(found.headline, x=0.01, ha="left", fontsize=12, fontweight="bold")
-    _bars(left, found)
-    _growth(right, found)
+    figure.suptitle(score_price.headline, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    _bars(left, score_price)
+    _growth(right, score_price)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
 
 
-def _bars(axes: Any, found: ScorePrice) -> None:
-    for place, line in enumerate(found.lines):
+def _bars(axes: Any, score_price: ScorePrice) -> None:
+    for place, line in enumerate(score_price.lines):
         colour = _COLOURS[line.disclosed]
         axes.plot([line.interval.low, line.interval.high], [-place] * 2, color=colour, lw=7, solid_capstyle="butt")
-        axes.plot([found.score], [-place], "o", color="white", mec=colour, ms=6)
+        axes.plot([score_price.score], [-place], "o", color="white", mec=colour, ms=6)
         axes.annotate(
             line.name,
             (0.0, -place),
@@ -63,30 +63,30 @@ def _bars(axes: Any, found: ScorePrice) -> None:
             color=colour,
             fontsize=9,
         )
-    ends = [end for line in found.lines for end in (line.interval.low, line.interval.high)]
+    ends = [end for line in score_price.lines for end in (line.interval.low, line.interval.high)]
     margin = 0.03 * (max(ends) - min(ends))
     axes.set_xlim(min(ends) - margin, max(ends) + margin)
-    axes.set_ylim(-len(found.lines) + 0.6, 0.6)
-    axes.axvline(found.score, color="#9ca3af", lw=0.8, zorder=0)
+    axes.set_ylim(-len(score_price.lines) + 0.6, 0.6)
+    axes.axvline(score_price.score, color="#9ca3af", lw=0.8, zorder=0)
     axes.set_yticks([])
-    axes.set_xlabel(f"{'share of right rows' if found.low is None else 'mean'} in the population")
-    axes.set_title(f"{found.rows:,} rows, confidence {found.confidence:g}", fontsize=10, loc="left")
+    axes.set_xlabel(f"{'share of right rows' if score_price.low is None else 'mean'} in the population")
+    axes.set_title(f"{score_price.rows:,} rows, confidence {score_price.confidence:g}", fontsize=10, loc="left")
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
 
 
-def _growth(axes: Any, found: ScorePrice) -> None:
+def _growth(axes: Any, score_price: ScorePrice) -> None:
     """Half-widths over the number of looks, with the same part of them kept."""
-    most = max(found.looks * 10, 100)
-    looks = sorted({*np.unique(np.geomspace(1, most, _POINTS).round().astype(int)).tolist(), found.looks})
-    part = None if found.kept_looks is None else found.kept_looks / found.looks
-    prices = [_again(found, number, None if part is None else round(part * number)) for number in looks]
-    for line in found.lines:
+    most = max(score_price.looks * 10, 100)
+    looks = sorted({*np.unique(np.geomspace(1, most, _POINTS).round().astype(int)).tolist(), score_price.looks})
+    part = None if score_price.kept_looks is None else score_price.kept_looks / score_price.looks
+    prices = [_again(score_price, number, None if part is None else round(part * number)) for number in looks]
+    for line in score_price.lines:
         if line.disclosed == "scores":
             continue
-        heights = [one[line.disclosed].interval.half_width for one in prices]
+        heights = [at_looks[line.disclosed].interval.half_width for at_looks in prices]
         axes.plot(looks, heights, color=_COLOURS[line.disclosed], lw=2, label=_NAMES[line.disclosed])
-        axes.plot([found.looks], [line.interval.half_width], "o", color=_COLOURS[line.disclosed], ms=6)
+        axes.plot([score_price.looks], [line.interval.half_width], "o", color=_COLOURS[line.disclosed], ms=6)
     axes.set_xscale("log")
     axes.set_ylim(0, None)
     axes.set_xlabel("looks" + ("" if part is None else f", {100 * part:.0f} % of them kept"))
@@ -96,13 +96,13 @@ def _growth(axes: Any, found: ScorePrice) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _again(found: ScorePrice, looks: int, kept: int | None) -> ScorePrice:
+def _again(score_price: ScorePrice, looks: int, kept: int | None) -> ScorePrice:
     return price(
-        rows=found.rows,
+        rows=score_price.rows,
         looks=looks,
         kept=kept,
-        score=found.score,
-        confidence=found.confidence,
-        low=found.low,
-        high=found.high,
+        score=score_price.score,
+        confidence=score_price.confidence,
+        low=score_price.low,
+        high=score_price.high,
     )

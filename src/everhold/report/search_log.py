@@ -60,8 +60,8 @@ class SearchLog:
     def __str__(self) -> str:
         if self.kept is None:
             return f"{self.looks:,} looks; no column says which were kept; scores from column {self.metric!r}"
-        said = f"{self.looks:,} looks, {self.kept:,} kept, {self.crashed:,} crashed (column {self.status!r})"
-        return f"{said}; the last one kept has {self.metric!r} = {self.score if self.score is not None else 'none'}"
+        counts = f"{self.looks:,} looks, {self.kept:,} kept, {self.crashed:,} crashed (column {self.status!r})"
+        return f"{counts}; the last one kept has {self.metric!r} = {self.score if self.score is not None else 'none'}"
 
 
 def read_search_log(path: str | Path, *, metric: str | None = None, status: str | None = None) -> SearchLog:
@@ -127,8 +127,8 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 def _json_records(path: Path, text: str) -> list[dict[str, Any]]:
     try:
-        found = json.loads(text)
-        records = found if isinstance(found, list) else [found]
+        content = json.loads(text)
+        records = content if isinstance(content, list) else [content]
     except ValueError:
         try:
             records = [json.loads(line) for line in text.splitlines() if line.strip()]

@@ -54,9 +54,9 @@ def create_key(path: Path) -> str:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     public_path = path.with_name(f"{path.name}.pub")
-    for one in (path, public_path):
-        if one.exists():
-            raise SettingError(f"{one} exists. Expected a new name: a key that is written over is lost.")
+    for key_path in (path, public_path):
+        if key_path.exists():
+            raise SettingError(f"{key_path} exists. Expected a new name: a key that is written over is lost.")
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(formats.Encoding.PEM, formats.PrivateFormat.PKCS8, formats.NoEncryption())
     public = key.public_key().public_bytes(formats.Encoding.PEM, formats.PublicFormat.SubjectPublicKeyInfo)

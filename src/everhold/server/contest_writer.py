@@ -80,7 +80,7 @@ class ContestWriter(ViewedWriter[_View]):
     def preview(self, first: str | None = None, second: str | None = None) -> RankingPreview:
         """What `finish`, or with two names a duel, would do and cost, by what has left."""
         view = self.view
-        return self.contest.preview(first, second, standing=(view.board, view.file()))
+        return self.contest.preview(first, second, board_and_file=(view.board, view.file()))
 
     def _take_view(self) -> _View:
         """The contest as it stands: from memory where this process wrote last, else from its file."""
@@ -88,7 +88,7 @@ class ContestWriter(ViewedWriter[_View]):
         if stamps[0] != self.contest.last_stamps[0]:
             file = read_study(self.path)
             return _View(self.contest.board_in(file), lambda: file, stamps, len(self.contest.log()))
-        board, holdout = self.contest.standing()
+        board, holdout = self.contest.board_and_holdout()
         return _View(board, self._record.file(holdout), stamps, len(self.contest.log()))
 
     def board(self) -> Board:

@@ -84,7 +84,7 @@ class GateWriter(ViewedWriter[_View]):
         if stamps[0] != self.gate.last_stamps[0]:
             file = read_study(self.path)
             return _View(self.gate.status_in(file), lambda: file, stamps)
-        status, held = self.gate.standing()
+        status, held = self.gate.status_and_holdout()
         return _View(status, self._record.file(held), stamps)
 
     def status(self) -> GateStatus:

@@ -78,11 +78,11 @@ def charge_text(act: AnyAct, account: PrivacyAccount | None, parts: int) -> str:
     """
     if account is None or isinstance(act, Certify | Close):
         return ""
-    terms, left = account.terms, f"{100.0 * account.share_left:.0f} % of it is left"
+    terms, left = account.terms, account.left_text
     if isinstance(act, IsBetter):
-        return f"a yes costs {100.0 * terms.bit_cost / terms.allowance:.1f} % of the privacy budget, a no nothing; {left}"
+        return f"a yes costs {account.percent(terms.bit_cost)} of the privacy budget, a no nothing; {left}"
     releases = 1 if isinstance(act, BestOf) else max(parts, 1)
-    return f"it costs {100.0 * releases * terms.release_cost / terms.allowance:.1f} % of the privacy budget; {left}"
+    return f"it costs {account.percent(releases * terms.release_cost)} of the privacy budget; {left}"
 
 
 def prices_after(act: AnyAct, budget: Budget, read_nats: Sequence[float] = ()) -> tuple[float, ...]:

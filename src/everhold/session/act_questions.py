@@ -12,6 +12,7 @@ from everhold.queries.answer import Answer
 from everhold.queries.expression.question import without_values
 from everhold.queries.protocol import QUIET
 from everhold.statistics import checked_statistic, is_statistic
+from everhold.statistics.finding import Finding
 from everhold.statistics.parameters import arguments
 from everhold.statistics.quantiles import Median, Quantile
 from everhold.statistics.statistic import run_together
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.statistic import QuestionBatch, Statistic, Steps
 
-__all__ = ["ActQuestions", "checked_spend", "described", "one_batch"]
+__all__ = ["ActQuestions", "checked_spend", "described", "one_batch", "require_single_values"]
 
 
 def checked_spend(spend: object) -> Fraction | None:
@@ -48,6 +49,13 @@ def described(questions: Sequence[Any]) -> tuple[dict[str, Any], ...]:
 def _may_take_steps(question: Any, declared: DeclaredColumns) -> bool:
     """Whether what a statistic asks next may follow from its answers: on the private rows, if not on the public ones."""
     return isinstance(question, Median | Quantile) and not declared.grouped
+
+
+def require_single_values(results: Sequence[Any], expected: str = "questions") -> None:
+    """Refuse tables."""
+    for result in results:
+        if not isinstance(result, Answer | Finding):
+            raise QuestionError(f"a table has many values. Expected {expected} with one value each.")
 
 
 def _alone(query: Any) -> Steps[Answer]:
@@ -104,20 +112,22 @@ class ActQuestions:
         """Refuse what cannot be read at once, in the last act and in a verdict."""
         if self._mechanism.closed:  # what was read then is returned again; anything else is refused
             return
-        batches = 2 if any(_may_take_steps(question, self._declared) for question in questions) else 0
-
-        def tried(batch: QuestionBatch) -> list[Answer]:
-            nonlocal batches
-            batches += 1
-            return [self._as_foreseen(query) for query in batch]
-
-        if not batches:
-            run_together(self._steps(questions), tried)
-        if batches > 1:
+        several = any(_may_take_steps(question, self._declared) for question in questions)
+        if several or len(self._try_out(questions)[1]) > 1:
             raise QuestionError(
                 "this act reads everything at once, and a statistic here takes several steps (a quantile, with unit= or "
                 "with public rows that are drawn anew). Read that one by itself. Nothing was charged."
             )
+
+    def _try_out(self, questions: Sequence[Any]) -> tuple[list[Any], list[int]]:
+        """The results by the public side alone, and of how many parts each batch was."""
+        batch_sizes: list[int] = []
+
+        def foreseen(batch: QuestionBatch) -> list[Answer]:
+            batch_sizes.append(len(batch))
+            return [self._as_foreseen(query) for query in batch]
+
+        return run_together(self._steps(questions), foreseen), batch_sizes
 
     def _as_foreseen(self, query: Any) -> Answer:
         """What the public side says; in a turn of its own, because somebody else's readings may be under way."""

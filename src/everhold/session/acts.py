@@ -21,11 +21,10 @@ from everhold.queries.disclosed import Choice, Decision
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.round_act import RoundAct
-from everhold.session.act_questions import checked_spend, described
-from everhold.session.comparison import Comparison
+from everhold.session.act_questions import checked_spend, described, require_single_values
+from everhold.session.comparison import ComparisonActs
 from everhold.session.readings import read_parts
 from everhold.statistics import is_statistic, require_no_expect
-from everhold.statistics.finding import Finding
 from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Acts", "candidate_weights", "checked_by"]
 
 
-class Acts(Comparison):
+class Acts(ComparisonActs):
     """The acts of one session: its comparisons, and all others."""
 
     def do(self, act: AnyAct, asked_by: AskedBy) -> Any:
@@ -84,7 +83,7 @@ class Acts(Comparison):
         results = run_together(self._steps(questions), read)
         if not self._mechanism.closed:
             begun = ActStart("close", (), {"spend": "1"})
-            self._session.recorder.perform(begun, lambda: None, asked_by)
+            self._session.recorder.do_act(begun, lambda: None, asked_by)
         self._record_findings(questions, results, asked_by)
         return results
 
@@ -108,7 +107,7 @@ class Acts(Comparison):
             values = self._private_values(questions)
             return max(range(len(values)), key=lambda index: (values[index], -index))
 
-        return Choice.from_dict(self._session.recorder.perform(begun, decide, asked_by))
+        return Choice.from_dict(self._session.recorder.do_act(begun, decide, asked_by))
 
     def choose(
         self,
@@ -142,7 +141,7 @@ class Acts(Comparison):
             return len(names) - 1 if stays else best
 
         by_whom = asked_by or self._session.asked_by(None, None)
-        return Choice.from_dict(self._session.recorder.perform(ActStart("best_of", asked, options), decide, by_whom))
+        return Choice.from_dict(self._session.recorder.do_act(ActStart("best_of", asked, options), decide, by_whom))
 
     def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""
@@ -155,22 +154,17 @@ class Acts(Comparison):
             first_value, second_value = self._private_values(questions)
             return first_value - second_value > by if first_value > -np.inf and second_value > -np.inf else False
 
-        return Decision.from_dict(self._session.recorder.perform(begun, decide, asked_by))
+        return Decision.from_dict(self._session.recorder.do_act(begun, decide, asked_by))
 
     def _check(self, questions: Sequence[Any], request_id: str | None) -> None:
         """Find what is wrong with questions on the public side, before anything is recorded."""
         if self._session.journal.requested_act(request_id) is not None:
             return  # it was done: what is recorded is returned, also after the last act
 
-        def tried(batch: QuestionBatch) -> list[Answer]:
-            return [self._as_foreseen(query) for query in batch]
-
-        unsure = [
-            question for question in questions if not isinstance(question, Expression | BoundedMean)
-        ]  # texts were checked
-        for result in run_together(self._steps(unsure), tried):
-            if not isinstance(result, Answer | Finding):
-                raise QuestionError("a table has many values. Expected questions with one value each.")
+        # Texts were checked.
+        unsure = [question for question in questions if not isinstance(question, Expression | BoundedMean)]
+        results, _ = self._try_out(unsure)
+        require_single_values(results)
 
     def _private_values(self, questions: Sequence[Any]) -> list[float]:
         """Values on the private rows; a question without a value there counts as smaller than all others."""
@@ -216,13 +210,13 @@ class Acts(Comparison):
         """An earlier answer with an interval at the price of a claim now."""
         spend = checked_spend(spend)
         begun = ActStart("certify", ({"kind": "round", "round": number},), {"spend": None if spend is None else str(spend)})
-        done = self._session.recorder.perform(
+        result = self._session.recorder.do_act(
             begun,
             lambda: None,
             asked_by,
             require=lambda: self.require_narrower(number, spend),  # at the price that this turn finds, after what others did
         )
-        return Answer.from_dict(done)
+        return Answer.from_dict(result)
 
     def require_narrower(self, number: int, spend: Fraction | None) -> None:
         """Refuse to certify a round that does not exist, or whose interval would not become narrower."""

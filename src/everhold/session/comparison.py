@@ -12,28 +12,28 @@ from everhold.bounds.binomial import mcnemar_refutes
 from everhold.errors import DataError, EverholdError, QuestionError
 from everhold.ledger.rounds import ActStart
 from everhold.mechanism.measures.measure import count_of
-from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Verdict
 from everhold.queries.expression import Expression, conjunction, question_of
 from everhold.queries.expression.question import without_values
 from everhold.queries.query import RowFunction, Values
 from everhold.queries.round_act import RoundAct
-from everhold.session.act_questions import ActQuestions, checked_spend, described, one_batch
+from everhold.session.act_questions import ActQuestions, checked_spend, described, one_batch, require_single_values
 from everhold.statistics import checked_statistic, is_statistic
-from everhold.statistics.finding import Finding
 from everhold.statistics.means import Compare
 from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
+    from everhold.mechanism.everhold import EverholdProposal
+    from everhold.queries.answer import Answer
     from everhold.queries.expression.tree import Node
     from everhold.queries.query import Query, Rows
     from everhold.queries.request import AskedBy
     from everhold.statistics.statistic import QuestionBatch
 
-__all__ = ["Comparison", "verdict_of"]
+__all__ = ["ComparisonActs", "verdict_of"]
 
 
-class Comparison(ActQuestions):
+class ComparisonActs(ActQuestions):
     """The comparisons of a session: which of two is larger in the population, and nothing else."""
 
     def compare(
@@ -71,7 +71,7 @@ class Comparison(ActQuestions):
         options["given"] = optional.get("given")
         begun = ActStart("compare", described(questions), options)
         require = self._require_compared(begun, asked_by)
-        return Verdict.from_dict(self._session.recorder.perform(begun, decide, asked_by, require))
+        return Verdict.from_dict(self._session.recorder.do_act(begun, decide, asked_by, require))
 
     def _compared(
         self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], spend: Fraction | None, parts: int
@@ -94,7 +94,7 @@ class Comparison(ActQuestions):
             {"method": "intervals", "parts": 1, "sides": 2, "spend": None, "given": None},
         )
         decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
-        return Verdict.from_dict(self._session.recorder.perform(begun, decide, self._session.asked_by(request_id, None)))
+        return Verdict.from_dict(self._session.recorder.do_act(begun, decide, self._session.asked_by(request_id, None)))
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and their conjunction; None where rows do not answer yes or no."""
@@ -139,39 +139,36 @@ class Comparison(ActQuestions):
         return decide
 
     def _count(self, questions: Sequence[Any]) -> int:
-        count = 0
-
-        def tried(batch: QuestionBatch) -> list[Answer]:
-            nonlocal count
-            count += len(batch)
-            return [self._as_foreseen(query) for query in batch]
-
-        for result in run_together(self._steps(questions), tried):
-            if not isinstance(result, Answer | Finding):
-                raise QuestionError("a table has many values. Expected two questions with one value each.")
-        return count
+        """Of how many parts two questions are."""
+        results, batch_sizes = self._try_out(questions)
+        require_single_values(results, "two questions")
+        return sum(batch_sizes)
 
     def _by_intervals(self, questions: Sequence[Any], act: RoundAct) -> Callable[[], str]:
         """A verdict where the private intervals of both, at the price of the claim, do not overlap."""
+        mechanism = self._mechanism
 
         def decide() -> str:
             def private(batch: QuestionBatch) -> list[Answer]:
-                proposals = [self._mechanism.propose(query, act) for query in batch]
+                proposals = self._propose_parts(batch, act)
                 answers = []
-                for proposal, sums in zip(proposals, self._sums(proposals), strict=True):
-                    answer = self._mechanism.answer(proposal, self._mechanism.decide(proposal, sums))
-                    answers.append(answer.as_asked(proposal.query))
+                for query, proposal, sums in zip(batch, proposals, self._sums(proposals), strict=True):
+                    answer = mechanism.answer(proposal, mechanism.decide(proposal, sums))
+                    answers.append(answer.as_asked(query))
                 return answers
 
             try:
-                results = run_together(self._steps(questions), one_batch(private, act.parts))
+                return verdict_of(run_together(self._steps(questions), one_batch(private, act.parts)))
             except DataError:
                 raise
             except (ArithmeticError, EverholdError, ValueError):
                 return "neither"
-            return verdict_of(results)
 
         return decide
+
+    def _propose_parts(self, batch: QuestionBatch, act: RoundAct) -> list[EverholdProposal]:
+        """The readings that a verdict is made of."""
+        return [self._mechanism.propose(query, act) for query in batch]
 
 
 def verdict_of(results: Sequence[Any]) -> str:

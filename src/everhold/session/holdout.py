@@ -1,7 +1,7 @@
 """The front door: a holdout's acts, for every interface.
 
-Every question and every act, from every interface, goes through one of two methods: `Recorder.decide` for a round,
-`Recorder.perform` for any other act.
+Every question and every act, from every interface, goes through one of two methods: `Recorder.do_round` for a round,
+`Recorder.do_act` for any other act.
 """
 
 from __future__ import annotations
@@ -146,9 +146,16 @@ class Holdout:
             overlap=overlap,
             rounds=rounds,
         )
-        rows = {"schema": schema, "unit": unit, "engine": engine, "memory_limit": memory_limit}
-        self._start(_checked_setup(data, prior, settings, rows))
+        table_options = {"schema": schema, "unit": unit, "engine": engine, "memory_limit": memory_limit}
+        self._start(_checked_setup(data, prior, settings, table_options))
         warn_of_studies(self.session.sample)
+
+    @classmethod
+    def _from_setup(cls, setup: Setup) -> Holdout:
+        """A holdout of a session that is ready: its settings, public side and record come from a study's file."""
+        holdout = cls.__new__(cls)
+        holdout._start(setup)
+        return holdout
 
     def _start(self, setup: Setup) -> None:
         """Answer from this session, which is ready."""
@@ -216,7 +223,7 @@ class Holdout:
                 older or another, is refused.
             engine, memory_limit: as for `Holdout`.
         """
-        return _FromStudy(open_study(Path(path), data, expect_head, engine, memory_limit))
+        return Holdout._from_setup(open_study(Path(path), data, expect_head, engine, memory_limit))
 
     @staticmethod
     def with_mechanism(data: object, build: Callable[[int], Mechanism[P]]) -> Session[P]:
@@ -456,9 +463,9 @@ class Holdout:
         """The declared columns, and what statistics may know of the public side."""
         return declared_columns(self.mechanism, self.schema, most_cells)
 
-    def record_finding(self, wanted: Statistic[Any], found: Any, asked_by: AskedBy) -> None:
+    def record_finding(self, statistic: Statistic[Any], result: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
-        self.session.record_finding(wanted, found, asked_by)
+        self.session.record_finding(statistic, result, asked_by)
 
     def ask_many(
         self,
@@ -738,9 +745,9 @@ class Holdout:
         return html_table(["everhold holdout", ""], [(escape(name), escape(value)) for name, value in facts])
 
 
-def _checked_setup(data: object, prior: Prior | Split | None, settings: Settings, rows: dict[str, Any]) -> Setup:
+def _checked_setup(data: object, prior: Prior | Split | None, settings: Settings, table_options: dict[str, Any]) -> Setup:
     """A new session; a reference that is much too small is worth a warning."""
-    setup = new_setup(data, prior, settings, **rows)
+    setup = new_setup(data, prior, settings, **table_options)
     pool = setup.public.pool
     _require_promise_for_one_ask(setup)
     if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
@@ -771,26 +778,19 @@ def _private_study(
     if not isinstance(privacy, Privacy):
         raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
     given: dict[str, Any] = dict(options)
-    rows = {name: given.pop(name, None) for name in ("schema", "unit", "memory_limit")}
-    rows["engine"] = given.pop("engine", "auto")
+    table_options = {name: given.pop(name, None) for name in ("schema", "unit", "memory_limit")}
+    table_options["engine"] = given.pop("engine", "auto")
     seed = given.pop("seed", None)
     settings = Settings(**given, seed=fresh_seed() if seed is None else seed, privacy=privacy.terms)
-    setup = _checked_setup(data, prior, settings, rows)
+    setup = _checked_setup(data, prior, settings, table_options)
     if register:
         require_unused_rows(setup.session.sample)
     fingerprint = create_study(path, setup, data)
     if register:
         register_rows(path, fingerprint, setup.session.sample)
-    return _FromStudy(setup)
-
-
-class _FromStudy(Holdout):
-    """A holdout whose settings, public side and record a study's file gave."""
-
-    def __init__(self, setup: Setup) -> None:
-        self._start(setup)
+    return Holdout._from_setup(setup)
 
 
 def holdout_without_rows(path: str | Path) -> Holdout:
     """A study's holdout for anybody who has its file: its public side can be tried, and nothing can be asked."""
-    return _FromStudy(rehearse_study(Path(path)))
+    return Holdout._from_setup(rehearse_study(Path(path)))

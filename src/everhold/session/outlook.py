@@ -45,9 +45,9 @@ def _noise(holdout: Holdout) -> tuple[float, float]:
     return (margin + hidden) / n, terms.shaken_parts(failure, account.charges + 1) / ROW_PARTS / n
 
 
-def _half_width(found: Any) -> str:
+def _half_width(result: Any) -> str:
     """In the statistic's own units, two digits, never as a power of ten."""
-    half = (found.high - found.low) / 2
+    half = (result.high - result.low) / 2
     digits = 1 - floor(log10(half)) if half > 0.0 else 0
     return f"{round(half, digits):,.{max(digits, 0)}f}"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from everhold.bounds.privacy import ROW_PARTS
 from everhold.bounds.private_verdict import favours_first, verdict_rate
-from everhold.errors import DataError, EverholdError, PrivacyError, QuestionError
+from everhold.errors import PrivacyError, QuestionError
 from everhold.ledger.rounds import ActStart
 from everhold.mechanism.measures.measure import count_of
 from everhold.mechanism.noise import ROW
@@ -19,11 +19,9 @@ from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.query import RowValues, Values
 from everhold.queries.round_act import RoundAct
-from everhold.session.act_questions import described, one_batch
+from everhold.session.act_questions import described
 from everhold.session.acts import Acts, candidate_weights, checked_by
-from everhold.session.comparison import verdict_of
 from everhold.statistics.rehearsal import as_answer
-from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +70,7 @@ class PrivateActs(Acts):
 
         begun = ActStart("is_better", described(questions), {"by": float(by)})
         require = self._affordable(asked_by, mechanism.account.terms.bit_cost, "a bit, which may be a yes")
-        return Decision.from_dict(self._session.recorder.perform(begun, decide, asked_by, require))
+        return Decision.from_dict(self._session.recorder.do_act(begun, decide, asked_by, require))
 
     def compare_difference(self, difference: Values, request_id: str | None) -> Verdict:
         """Whether a difference in [-1, 1] is above or below 0, certified. Only a test set's values are row by row."""
@@ -83,18 +81,21 @@ class PrivateActs(Acts):
         begun = ActStart("compare", described([difference]), options)
         decide = self._by_intervals([self._session.query(difference)], RoundAct("read"))
         return Verdict.from_dict(
-            self._session.recorder.perform(begun, decide, asked_by, self._require_compared(begun, asked_by))
+            self._session.recorder.do_act(begun, decide, asked_by, self._require_compared(begun, asked_by))
         )
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """As in any study, but nothing is read to check given values: a test set has made them."""
-        if len(questions) == 2 and all(isinstance(one, RowValues) for one in questions):
-            one, other = questions
-            samples, references = ((np.asarray(one.sample), np.asarray(other.sample)), (one.reference, other.reference))
+        if len(questions) == 2 and all(isinstance(question, RowValues) for question in questions):
+            first, second = questions
+            samples, references = (
+                (np.asarray(first.sample), np.asarray(second.sample)),
+                (first.reference, second.reference),
+            )
             if any(sample.dtype != np.bool_ for sample in samples):
                 return None
             both = np.asarray(references[0]) & np.asarray(references[1])
-            return one, other, Values(sample=samples[0] & samples[1], reference=both)
+            return first, second, Values(sample=samples[0] & samples[1], reference=both)
         return super()._pair(questions, given)
 
     def _paired(self, pair: tuple[Query, Query, Query], spend: Fraction | None) -> Callable[[], str]:
@@ -111,35 +112,17 @@ class PrivateActs(Acts):
             rate = verdict_rate(nats, n, a + b - 2.0 * both, float(deviation))
             counts = [count_of(sums, n) for sums in self._session.scanner.sums(pair, "share")]
             only_a, only_b = (mechanism.noisy_rows(count - counts[2]) for count in counts[:2])
-            known = mechanism.known_rows
-            if favours_first(only_a, only_b, rate=rate, deviation=deviation, known_rows=known, nats=nats):
+            known_rows = mechanism.known_rows
+            if favours_first(only_a, only_b, rate=rate, deviation=deviation, known_rows=known_rows, nats=nats):
                 return "first"
-            second = favours_first(only_b, only_a, rate=rate, deviation=deviation, known_rows=known, nats=nats)
+            second = favours_first(only_b, only_a, rate=rate, deviation=deviation, known_rows=known_rows, nats=nats)
             return "second" if second else "neither"
 
         return decide
 
-    def _by_intervals(self, questions: Sequence[Any], act: RoundAct) -> Callable[[], str]:
-        """A verdict where the intervals of noisy readings do not overlap. The readings themselves are not disclosed."""
-        mechanism = self._private
-
-        def decide() -> str:
-            def private(batch: QuestionBatch) -> list[Answer]:
-                proposals = [mechanism.propose_part(query, act, place) for place, query in enumerate(batch, start=1)]
-                answers = []
-                for query, proposal, sums in zip(batch, proposals, self._sums(proposals), strict=True):
-                    answer = mechanism.answer(proposal, mechanism.decide(proposal, sums))
-                    answers.append(answer.as_asked(query))
-                return answers
-
-            try:
-                return verdict_of(run_together(self._steps(questions), one_batch(private, act.parts)))
-            except DataError:
-                raise
-            except (ArithmeticError, EverholdError, ValueError):
-                return "neither"
-
-        return decide
+    def _propose_parts(self, batch: QuestionBatch, act: RoundAct) -> list[EverholdProposal]:
+        """Readings with noise, which are not disclosed themselves."""
+        return [self._private.propose_part(query, act, part) for part, query in enumerate(batch, start=1)]
 
     def _compared(
         self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], spend: Fraction | None, parts: int
@@ -189,7 +172,7 @@ class PrivateActs(Acts):
             weights: public weights of the candidates; they sum to at most 1.
             by: what they are sums of.
         """
-        if not all(isinstance(one, RowValues) for one in values):
+        if not all(isinstance(candidate, RowValues) for candidate in values):
             _refuse("choice among given values", "holdout.best_of([...]) of questions given as text")
         asked = tuple({"kind": "values", "name": name} for name in names)
         options = {"weights": [str(weight) for weight in weights], "generation": 0, "by": by}
@@ -201,7 +184,7 @@ class PrivateActs(Acts):
 
         require = self._affordable(asked_by, mechanism.account.terms.release_cost, "a choice")
         return Choice.from_dict(
-            self._session.recorder.perform(ActStart("best_of", asked, options), decide, asked_by, require)
+            self._session.recorder.do_act(ActStart("best_of", asked, options), decide, asked_by, require)
         )
 
     def best_of(self, asked: Iterable[object], weights: Sequence[float] | None, asked_by: AskedBy) -> Choice:
@@ -221,7 +204,7 @@ class PrivateActs(Acts):
 
         begun = ActStart("best_of", described(questions), options)
         require = self._affordable(asked_by, mechanism.account.terms.release_cost, "a choice")
-        choice = self._session.recorder.perform(begun, decide, asked_by, require)
+        choice = self._session.recorder.do_act(begun, decide, asked_by, require)
         return Choice.from_dict(choice)
 
 

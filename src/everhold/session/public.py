@@ -61,11 +61,7 @@ class PublicSide:
 
     def draw(self, rng: np.random.Generator, size: int) -> Draws:
         """Fresh rows for an estimator."""
-        return _draws(self.draw_pool(rng, size))
-
-
-def _draws(pool: Pool) -> Draws:
-    return Draws(pool.rows, pool.size, pool.weights, pool.draws)
+        return Draws.of(self.draw_pool(rng, size))
 
 
 def build_mechanism(rows: int, public: PublicSide, settings: Settings) -> Everhold:
@@ -73,7 +69,7 @@ def build_mechanism(rows: int, public: PublicSide, settings: Settings) -> Everho
     rule = settings.make_rule(public.density)
     estimator: PoolEstimator | FreshEstimator
     if public.pool is not None:
-        estimator = PoolEstimator(_draws(public.pool), rule)
+        estimator = PoolEstimator(Draws.of(public.pool), rule)
     else:
         estimator = FreshEstimator(public.draw, rule, seed=settings.seed, accuracy=2.0 / sqrt(rows))
     if settings.privacy is not None:

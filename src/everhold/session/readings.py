@@ -49,7 +49,7 @@ def read_parts(
     ids = [part.request_id for part in parts_asked_by]
     with session.recorder.turn():
         journal = session.recorder.journal
-        session.recorder.acting_mechanism()
+        session.recorder.require_acts()
         require_batch(session.mechanism, journal, queries, ids)
         _require_no_ask(journal, ids)
         unread = _unread(session, queries, ids, kind)
@@ -126,5 +126,5 @@ def _recorded(journal: Journal, number: int | None, query: Query, asked_by: Aske
     past = past or journal.read_as(query.name)
     if past is None:
         raise LedgerError("a reading is not where it was recorded. Open the study again.")
-    journal.repeat(past.number, asked_by)
+    journal.add_repeat(past.number, asked_by)
     return past.answer

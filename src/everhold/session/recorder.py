@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal
 from weakref import ref
 
 from everhold.errors import DataError, EverholdError, LedgerError, QuestionError, RequestConflict, after_charge
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from everhold.session.shield import PrivacyShield, Shield
 
 __all__ = ["PlannedReading", "Recorder"]
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +178,7 @@ class Recorder(Generic[P]):
 
     # rounds --------------------------------------------------------------------------------------------------------------
 
-    def decide(self, query: Query, proposal: P, asked_by: AskedBy, act: RoundAct, scanned: SumsByName) -> Answer:
+    def do_round(self, query: Query, proposal: P, asked_by: AskedBy, act: RoundAct, scanned: SumsByName) -> Answer:
         """Read the private sums that a proposal needs, and end the round."""
         mechanism = self.mechanism
         named = identity(mechanism, query, proposal)
@@ -191,16 +188,10 @@ class Recorder(Generic[P]):
         sums = self.shield.read(lambda: self._scanner.sums(needs, proposal.forecast.scale, rows_read, scanned))
         outcome = self.shield.read(lambda: mechanism.decide(proposal, sums))
         with self.shield.charging(act, outcome):
-            return self._answer_round(query, proposal, outcome, named, asked_by, act)
-
-    def _answer_round(
-        self, query: Query, proposal: P, outcome: Outcome, named: str | None, asked_by: AskedBy, act: RoundAct
-    ) -> Answer:
-        """From here on the round is charged, whatever happens: an interrupted one is ended before the next."""
-        mechanism = self.mechanism
-        answer = mechanism.answer(proposal, outcome).as_asked(query)
-        self._decided = DecidedRound(query, proposal, outcome, named, answer, asked_by, act, len(mechanism.fit))
-        return self._record_round(self._decided)
+            # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
+            answer = mechanism.answer(proposal, outcome).as_asked(query)
+            self._decided = DecidedRound(query, proposal, outcome, named, answer, asked_by, act, len(mechanism.fit))
+            return self._record_round(self._decided)
 
     def _record_round(self, decided: DecidedRound[P]) -> Answer:
         """End the decided round: learn, record, and only then return. Ends it later if it is interrupted on the way."""
@@ -210,7 +201,7 @@ class Recorder(Generic[P]):
         if len(self.journal) < proposal.round:
             fit = self.mechanism.fit if len(self.mechanism.fit) > decided.learnt else None
             recorded = to_record(query, proposal, surprise=outcome is not None, whole=self.mechanism.fresh)
-            done = Round(
+            new_round = Round(
                 decided.answer,
                 outcome,
                 fit,
@@ -219,11 +210,11 @@ class Recorder(Generic[P]):
                 query.name,
                 decided.identity,
                 decided.act,
-                self.mechanism.cost(proposal, outcome),
+                self.mechanism.charge(proposal, outcome),
                 self.mechanism.counts(proposal, outcome),
                 getattr(without_values(query), "title", None),
             )
-            self.journal.commit(done, decided.asked_by)
+            self.journal.add_round(new_round, decided.asked_by)
         elif self.journal[proposal.round].answer is not decided.answer:
             if (store := self.journal.store) is not None:
                 store.fail()
@@ -237,7 +228,7 @@ class Recorder(Generic[P]):
         """Announce readings, make them, and make all of them durable together. Within a turn."""
         self._scanner.sample.require_ready()  # a database that does not answer costs nothing
         self.shield.require_newest()
-        self.journal.begin(begun, asked_by)
+        self.journal.add_act_start(begun, asked_by)
         self.journal.flush()
         self.shield.announced()
         self._readings = list(readings)
@@ -251,7 +242,7 @@ class Recorder(Generic[P]):
         while self._readings:
             part = self._readings[0]
             proposal, first = self.mechanism.propose(part.query, part.act) if first is None else first, None
-            self.decide(part.query, proposal, part.asked_by, part.act, scanned)
+            self.do_round(part.query, proposal, part.asked_by, part.act, scanned)
             self._readings = self._readings[1:]
             bar.advance()
         self.journal.flush()
@@ -270,7 +261,11 @@ class Recorder(Generic[P]):
             raise QuestionError("this mechanism answers asks only: it has no readings, selections or verdicts.")
         return self._acting
 
-    def perform(
+    def require_acts(self) -> None:
+        """Refuse acts beyond asks where the mechanism has none."""
+        self.acting_mechanism()
+
+    def do_act(
         self,
         begun: ActStart,
         decide: Callable[[], int | bool | str | None],
@@ -304,7 +299,7 @@ class Recorder(Generic[P]):
             require()
             self._scanner.sample.require_ready()
             self.shield.require_newest()
-            self.journal.begin(begun, asked_by)
+            self.journal.add_act_start(begun, asked_by)
             self.journal.flush()
             self.shield.announced()
             with self._under_way(begun, asked_by):
@@ -314,14 +309,14 @@ class Recorder(Generic[P]):
             mechanism.pay(budget)
             if is_last(begun):
                 mechanism.close()
-            self.journal.end(ActEnd(outcome, result), asked_by)
+            self.journal.add_act_end(ActEnd(outcome, result), asked_by)
             self.journal.flush()
             return result
 
     def record_finding(self, finding: RecordedFinding, asked_by: AskedBy) -> None:
         """Record a statistic and its result, durably, before anybody sees it."""
         with self.turn():
-            self.journal.record_finding(finding, asked_by)
+            self.journal.add_finding(finding, asked_by)
             self.journal.flush()
 
     # an interrupted act --------------------------------------------------------------------------------------------------
@@ -350,7 +345,7 @@ class Recorder(Generic[P]):
         """Charge an act that cannot be ended, and record that nothing came of it."""
         mechanism = self.acting_mechanism()
         mechanism.pay(price_act(mechanism.budget, begun, None, interrupted=True)[1])
-        self.journal.end(ActEnd(None, {}, interrupted=True), asked_by)
+        self.journal.add_act_end(ActEnd(None, {}, interrupted=True), asked_by)
         self.journal.flush()
 
     def _read_what_was_announced(self, begun: ActStart, asked_by: AskedBy) -> None:
@@ -438,7 +433,7 @@ class Recorder(Generic[P]):
         def record() -> Iterator[Round | RecordedAct]:
             for entry in entries:
                 if isinstance(entry, Repeat):
-                    self.journal.restore_request(entry.asked_by.request_id, entry.number)
+                    self.journal.restore_repeat(entry.asked_by.request_id, entry.number)
                 elif isinstance(entry, FindingEntry):
                     self.journal.restore_finding(entry.finding, entry.asked_by)
                 elif isinstance(entry, ActStartEntry):
@@ -446,7 +441,7 @@ class Recorder(Generic[P]):
                 elif isinstance(entry, ActEndEntry):
                     yield self.journal.restore_act_end(entry.done)
                 else:
-                    self.journal.restore(entry.round, entry.asked_by)
+                    self.journal.restore_round(entry.round, entry.asked_by)
                     yield entry.round
 
         for past, replayed in walk(self.mechanism, record(), every=False):

@@ -40,12 +40,12 @@ def warn_of_studies(sample: Sample) -> None:
     if not registry.exists:
         return
     try:
-        known = registry.overlapping(_digests(sample, registry))
+        studies = registry.overlapping(_digests(sample, registry))
     except LedgerError as error:
-        said = f"whether these rows have a study already is not known: {error}"
-        warnings.warn(RowsInUseWarning(said), stacklevel=_outside())
+        message = f"whether these rows have a study already is not known: {error}"
+        warnings.warn(RowsInUseWarning(message), stacklevel=_outside())
         return
-    _warn(known)
+    _warn(studies)
 
 
 def register_rows(path: Path, fingerprint: str, sample: Sample) -> None:
@@ -54,8 +54,8 @@ def register_rows(path: Path, fingerprint: str, sample: Sample) -> None:
     try:
         registry.enter(study=fingerprint, kind="holdout", path=path, digests=_digests(sample, registry))
     except LedgerError as error:
-        said = f"this study is not in the registry of studies: {error}"
-        warnings.warn(RowsInUseWarning(said), stacklevel=_outside())
+        message = f"this study is not in the registry of studies: {error}"
+        warnings.warn(RowsInUseWarning(message), stacklevel=_outside())
 
 
 def require_unused_rows(sample: Sample) -> None:
@@ -248,15 +248,15 @@ def _outside() -> int:
     return level + 1
 
 
-def _warn(known: Sequence[KnownStudy]) -> None:
-    for one in known:
-        if one.kind == "gate" or _has_answered(Path(one.path)):
-            said = (
-                f"these rows have a study already: {one.path}, made on {one.created[:10]}. What it disclosed about them is "
-                "not counted here, and intervals are not valid for questions that follow from its answers. Go on with that "
-                "study: eh.Holdout.open(path), or eh.TestSet(..., path=path) if it is a test set."
+def _warn(studies: Sequence[KnownStudy]) -> None:
+    for study in studies:
+        if study.kind == "gate" or _has_answered(Path(study.path)):
+            message = (
+                f"these rows have a study already: {study.path}, made on {study.created[:10]}. What it disclosed about them "
+                "is not counted here, and intervals are not valid for questions that follow from its answers. Go on with "
+                "that study: eh.Holdout.open(path), or eh.TestSet(..., path=path) if it is a test set."
             )
-            warnings.warn(RowsInUseWarning(said), stacklevel=_outside())
+            warnings.warn(RowsInUseWarning(message), stacklevel=_outside())
             return
 
 

@@ -311,11 +311,11 @@ class Session(Generic[P]):
             return earlier.answer
         if (earlier := self._journal.named(query.name)) is not None:
             require_same(mechanism, query, earlier)
-            self._journal.repeat(earlier.number, asked_by)
+            self._journal.add_repeat(earlier.number, asked_by)
             return earlier.answer
         self.require_under_cap(asked_by.who)
         proposal = mechanism.propose(query, act)
-        return self.recorder.decide(query, proposal, asked_by, act, scanned)
+        return self.recorder.do_round(query, proposal, asked_by, act, scanned)
 
     def require_under_cap(self, who: str | None, charges: int = 1) -> None:
         """Refuse somebody who has used up a part of a private study's budget, before a row is read. Within a turn."""

@@ -172,9 +172,9 @@ class PrivacyShield:
             )
         if (guard.marked and recorded == guard.charges) or known > recorded:
             asked_by, begun = AskedBy(timestamp()), ActStart("void", (), {})
-            journal.begin(begun, asked_by)
+            journal.add_act_start(begun, asked_by)
             self._mechanism.pay(price_act(self._mechanism.budget, begun, None, interrupted=True)[1])
-            journal.end(ActEnd(None, {}, interrupted=True), asked_by)
+            journal.add_act_end(ActEnd(None, {}, interrupted=True), asked_by)
             journal.flush()
         guard.settle(self._account.charges, store.head)
 

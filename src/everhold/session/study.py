@@ -91,19 +91,19 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
             study, settings, records = _begin(store, str(guard.head))
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
-        before = _standing(setup)
+        before = _counts(setup)
         if guard is not None:
             _guard(setup, study, guard)
         HeadNotes(RegisteredStudy(study.fingerprint), setup.session.journal)
         setup.session.recorder.end_interrupted_act()
-        setup.session.recorder.ended_at_opening = _ended(before, _standing(setup))
+        setup.session.recorder.ended_at_opening = _ended(before, _counts(setup))
         return setup
     except BaseException:
         store.close()
         raise
 
 
-def _standing(setup: Setup) -> tuple[int, int, float]:
+def _counts(setup: Setup) -> tuple[int, int, float]:
     """How many acts and rounds there are, and the nats that were disclosed."""
     recorder = setup.session.recorder
     return len(recorder.journal.acts), len(recorder.journal), recorder.acting_mechanism().budget.nats
@@ -115,7 +115,7 @@ def _ended(before: tuple[int, int, float], after: tuple[int, int, float]) -> str
     >>> _ended((0, 5, 2.0), (1, 5, 3.4))
     '1 act was interrupted: it is charged (1.4 nats), and nothing was returned. The log shows it.'
     """
-    acts, rounds, nats = (two - one for one, two in zip(before, after, strict=True))
+    acts, rounds, nats = (later - earlier for earlier, later in zip(before, after, strict=True))
     if not acts and not rounds:
         return None
     what = "1 act was interrupted" if max(acts, rounds) == 1 else f"{max(acts, rounds)} acts were interrupted"

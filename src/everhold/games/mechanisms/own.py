@@ -63,7 +63,7 @@ def private(terms: GameTerms, privacy: Privacy | None = None) -> Session[Any]:
     """
     promise = (privacy or Privacy(epsilon=1.0, delta=1e-9, surprises=20)).terms
     pool = terms.prior.pool(stream_rng(terms.seed, "pool"))
-    draws = Draws(pool.rows, pool.size, pool.weights, pool.draws)
+    draws = Draws.of(pool)
     coins = Random(f"noise of game {terms.seed}")
     return Holdout.with_mechanism(
         terms.private,
