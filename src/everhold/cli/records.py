@@ -92,7 +92,11 @@ def _next_reading(facts: dict[str, Any]) -> str:
     """How wide the next interval is; --json has the nats behind it."""
     if facts["width"] is None:
         return str(facts["width_text"])
-    half = min(facts["width"] * _PLAIN / sqrt(facts["rows"]), 1.0)
+    privacy = facts.get("privacy")
+    if privacy is not None and privacy["readings_left"] == 0:
+        return str(facts["width_text"])
+    noise = 0.0 if privacy is None else privacy["reading_noise_rows"] / facts["rows"]
+    half = min(facts["width"] * _PLAIN / sqrt(facts["rows"]) + noise, 1.0)
     return f"{facts['width_text']}; near one half that is about ±{half:.3f}"
 
 

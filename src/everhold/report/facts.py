@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from everhold.queries.disclosed import width_factor, width_text
+from everhold.bounds.privacy import ROW_PARTS
+from everhold.queries.disclosed import width_factor
+from everhold.session.outlook import next_reading_text
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
@@ -22,20 +24,23 @@ def budget_facts(budget: Budget, *, acts: int, closed: bool) -> dict[str, Any]:
     next reading or verdict; None once the study is closed. `width`: how many times a plain 95 % interval the next reading's
     interval is. `privacy`: what is promised, spent and left; None where nothing is promised.
     """
-    price = budget.claim_price()
+    price, account = budget.claim_price(), budget.privacy
     return {
         "acts": acts,
         "closed": closed,
         "disclosed": budget.nats,
         "claim_price": None if closed else price,
         "width": None if closed else width_factor(price),
-        "width_text": "closed: nothing can be asked" if closed else width_text(price),
-        "privacy": None if budget.privacy is None else privacy_facts(budget.privacy),
+        "width_text": next_reading_text(budget, closed=closed),
+        "privacy": None if account is None else privacy_facts(account, budget.failure_probability),
     }
 
 
-def privacy_facts(account: PrivacyAccount) -> dict[str, Any]:
-    """What a private study promises about every row, what of it is spent and what is left."""
+def privacy_facts(account: PrivacyAccount, failure_probability: float) -> dict[str, Any]:
+    """What a private study promises about every row, what of it is spent and what is left.
+
+    `reading_noise_rows`: how many rows noise may have moved the next reading, on either side.
+    """
     promise = account.terms.promise
     return {
         "epsilon": promise.epsilon,
@@ -47,6 +52,7 @@ def privacy_facts(account: PrivacyAccount) -> dict[str, Any]:
         "share_left": account.share_left,
         "surprises_left": account.surprises_left,
         "readings_left": account.readings_left,
+        "reading_noise_rows": account.terms.shaken_parts(failure_probability, account.charges + 1) / ROW_PARTS,
         "text": account.text,
     }
 

@@ -27,12 +27,12 @@ from everhold.plots import Point, session_figure
 from everhold.priors.pool import Prior
 from everhold.priors.split import Split
 from everhold.queries.answer import Answer
-from everhold.queries.disclosed import Choice, Decision, Verdict, width_text
+from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.protocol import P
 from everhold.queries.rng import fresh_seed
 from everhold.queries.round_act import RoundAct
 from everhold.results import html_table
-from everhold.session.outlook import outlook, small_reference
+from everhold.session.outlook import next_reading_text, outlook, small_reference
 from everhold.session.private_acts import acts_of
 from everhold.session.public import PublicSide, declared_columns
 from everhold.session.registered import register_rows, require_unused_rows, warn_of_studies
@@ -371,7 +371,7 @@ class Holdout:
     @property
     def price_text(self) -> str:
         """What has been spent so far, in words: how wide the next reading of a share is."""
-        return "closed: nothing can be asked" if self.closed else width_text(self.budget.claim_price())
+        return next_reading_text(self.budget, closed=self.closed)
 
     def outlook(self) -> str:
         """What to expect, in words: half-widths of asks and readings now, and whether another prior would do better.

@@ -10,12 +10,14 @@ from everhold.bounds.privacy import ROW_PARTS, chance_nats
 from everhold.data.schema import is_identifier
 from everhold.errors import EverholdError
 from everhold.mechanism.tolerance import Anytime, share_radius
+from everhold.queries.disclosed import width_text
 from everhold.statistics.means import Mean
 
 if TYPE_CHECKING:
+    from everhold.bounds.budget import Budget
     from everhold.session.holdout import Holdout
 
-__all__ = ["SMALL_REFERENCE", "outlook", "small_reference"]
+__all__ = ["SMALL_REFERENCE", "next_reading_text", "outlook", "small_reference"]
 
 SMALL_REFERENCE = 8
 """A reference with so many times fewer rows than the private side is worth a warning."""
@@ -33,6 +35,22 @@ def small_reference(rows: int, draws: float) -> str | None:
         "as noisy as the private rows themselves, and so wide are the intervals of asks. Use a larger reference, or "
         "eh.Split(0.3), or read what matters: holdout.read(...)."
     )
+
+
+def next_reading_text(budget: Budget, *, closed: bool) -> str:
+    """How wide the next reading of a share is, in words.
+
+    >>> from everhold.bounds.budget import Budget
+    >>> next_reading_text(Budget(0.05), closed=False)
+    'the next reading of a share: 1.1 times a plain 95 % interval; other answers are wider'
+    """
+    if closed:
+        return "closed: nothing can be asked"
+    if budget.privacy is None:
+        return width_text(budget.claim_price())
+    if budget.privacy.readings_left == 0:
+        return "the privacy budget is used up: nothing more is read"
+    return f"{width_text(budget.claim_price())}; noise for privacy comes on top"
 
 
 def _noise(holdout: Holdout) -> tuple[float, float]:
