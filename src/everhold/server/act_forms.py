@@ -62,7 +62,7 @@ def act_links(token: Token, study: str) -> list[dict[str, Any]]:
             "about": kind.__doc__,
             "when": kind.when,
             "costs": kind.costs,
-            "allowed": token.allows(kind.scope, study),
+            "allowed": token.allows(kind.permission, study),
             "final": is_final(kind),
         }
         for name, kind in ACTS.items()
@@ -71,7 +71,7 @@ def act_links(token: Token, study: str) -> list[dict[str, Any]]:
 
 def is_final(kind: type[AnyAct]) -> bool:
     """Whether an act has to be confirmed: what only custodians may do cannot be undone."""
-    return kind.scope == "manage"
+    return kind.permission == "manage"
 
 
 def round_links(token: Token, study: str) -> list[tuple[str, str, str]]:
@@ -80,7 +80,7 @@ def round_links(token: Token, study: str) -> list[tuple[str, str, str]]:
         (name, kind.title, one.name)
         for name, kind in ACTS.items()
         for one in parameters(kind)
-        if one.form == "round" and token.allows(kind.scope, study)
+        if one.form == "round" and token.allows(kind.permission, study)
     ]
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request
 
+from everhold.acts import Permission
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
 from everhold.server.gate_writer import GateWriter
@@ -100,30 +101,30 @@ async def _signed_in(request: Request, server: Server) -> SignIn:
 SignedIn = Annotated[SignIn, Depends(_signed_in)]
 
 
-def _study_for(what: str) -> Callable[..., Coroutine[Any, Any, StudyWriter]]:
+def _study_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, StudyWriter]]:
     async def found(name: Name, token: TokenOf, server: Server) -> StudyWriter:
-        return server.study(name, token, what)
+        return server.study(name, token, permission)
 
     return found
 
 
-def _contest_for(what: str) -> Callable[..., Coroutine[Any, Any, ContestWriter]]:
+def _contest_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, ContestWriter]]:
     async def found(name: Name, token: TokenOf, server: Server) -> ContestWriter:
-        return server.contest(name, token, what)
+        return server.contest(name, token, permission)
 
     return found
 
 
-def _gate_for(what: str) -> Callable[..., Coroutine[Any, Any, GateWriter]]:
+def _gate_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, GateWriter]]:
     async def found(name: Name, token: TokenOf, server: Server) -> GateWriter:
-        return server.gate(name, token, what)
+        return server.gate(name, token, permission)
 
     return found
 
 
-def _served_for(what: str) -> Callable[..., Coroutine[Any, Any, Served]]:
+def _served_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, Served]]:
     async def found(name: Name, token: TokenOf, server: Server) -> Served:
-        return server.find(name, token, what)
+        return server.find(name, token, permission)
 
     return found
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import IO, Any
 
-from everhold.acts import AnyAct, questions_of
+from everhold.acts import AnyAct, Permission, questions_of
 from everhold.clock import timestamp
 from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.ledger.audit import Audit
@@ -152,9 +152,9 @@ class ServerState:
             most = self.config.most_questions
             raise HTTPRefusal(413, "too_large", f"there are {many:,} questions; an act may have {most:,}.")
 
-    def find(self, name: str, token: Token, what: str) -> Served:
+    def find(self, name: str, token: Token, permission: Permission) -> Served:
         """A study or contest that the token allows to 'ask', 'read', 'audit' or 'manage'."""
-        if not token.allows(what, name):
+        if not token.allows(permission, name):
             reach = ", ".join(token.studies) or "all studies"
             raise HTTPRefusal(
                 403, "not_allowed", f"this token does not allow that: its scope is {token.scope}, for {reach}."
@@ -164,9 +164,9 @@ class ServerState:
             raise HTTPRefusal(404, "no_such_study", "there is no study of that name here. GET /v1/studies lists them.")
         return found
 
-    def study(self, name: str, token: Token, what: str) -> StudyWriter:
+    def study(self, name: str, token: Token, permission: Permission) -> StudyWriter:
         """A study that can be asked."""
-        served = self.find(name, token, what)
+        served = self.find(name, token, permission)
         if isinstance(served, GateWriter):
             raise HTTPRefusal(409, "a_gate", f"{name} is a gate: it takes outcomes, at POST /v1/gates/{name}/checks.")
         if not isinstance(served, StudyWriter):
@@ -178,9 +178,9 @@ class ServerState:
             )
         return served
 
-    def contest(self, name: str, token: Token, what: str) -> ContestWriter:
+    def contest(self, name: str, token: Token, permission: Permission) -> ContestWriter:
         """A contest."""
-        served = self.find(name, token, what)
+        served = self.find(name, token, permission)
         if not isinstance(served, ContestWriter):
             raise HTTPRefusal(
                 409,
@@ -190,9 +190,9 @@ class ServerState:
             )
         return served
 
-    def gate(self, name: str, token: Token, what: str) -> GateWriter:
+    def gate(self, name: str, token: Token, permission: Permission) -> GateWriter:
         """A gate."""
-        served = self.find(name, token, what)
+        served = self.find(name, token, permission)
         if not isinstance(served, GateWriter):
             raise HTTPRefusal(409, "no_gate", f"{name} is not a gate. GET /v1/studies says what there is.")
         return served

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from everhold.acts import Permission
 from everhold.clock import utc_now
 from everhold.errors import LedgerError, SettingError
 from everhold.ledger.files import exclusive, read_json, to_json, write_atomic
@@ -28,7 +29,7 @@ Scope = Literal["custodian", "analyst", "auditor"]
 """custodian: everything; analyst: ask, try, read; auditor: read and audit, never ask."""
 
 PREFIX = "evh_"
-_ALLOWED: dict[str, frozenset[Scope]] = {
+_ALLOWED: dict[Permission, frozenset[Scope]] = {
     "ask": frozenset(("custodian", "analyst")),
     "read": frozenset(("custodian", "analyst", "auditor")),
     "audit": frozenset(("custodian", "auditor")),
@@ -62,9 +63,9 @@ class Token:
         """Whether it is neither revoked nor expired."""
         return self.revoked is None and (self.expires is None or now < datetime.fromisoformat(self.expires))
 
-    def allows(self, what: str, study: str | None = None) -> bool:
+    def allows(self, permission: Permission, study: str | None = None) -> bool:
         """Whether it allows to 'ask', 'read', 'audit' or 'manage', of a study or in general."""
-        return self.scope in _ALLOWED[what] and (study is None or not self.studies or study in self.studies)
+        return self.scope in _ALLOWED[permission] and (study is None or not self.studies or study in self.studies)
 
     @property
     def state(self) -> str:

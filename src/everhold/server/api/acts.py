@@ -26,10 +26,10 @@ def _add(kind: type[AnyAct]) -> None:
         caller = context.caller(f"act_{kind.name}", body.request_id)
         return JSONResponse(to_result(await study.act(caller, wanted)))
 
-    scopes: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
-    act.__annotations__ |= {"study": scopes[kind.scope], "body": act_body(kind)}
+    allowed: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
+    act.__annotations__ |= {"study": allowed[kind.permission], "body": act_body(kind)}
     about = (kind.__doc__ or "").strip()
-    who = "custodians" if kind.scope == "manage" else "analysts and custodians"
+    who = "custodians" if kind.permission == "manage" else "analysts and custodians"
     router.add_api_route(
         f"/studies/{{name}}/{kind.name}",
         act,

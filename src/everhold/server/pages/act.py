@@ -110,9 +110,9 @@ def _add(kind: type[AnyAct]) -> None:
             shown = await _done(server, study, signin, request, form, given)
         return await _page(server, study, signin, request, form, shown)
 
-    scopes: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
+    allowed: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
     for route, method in ((show, "GET"), (send, "POST")):
-        route.__annotations__["study"] = scopes[kind.scope]
+        route.__annotations__["study"] = allowed[kind.permission]
         router.add_api_route(f"/studies/{{name}}/acts/{kind.name}", route, methods=[method])
 
 
