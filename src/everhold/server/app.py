@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 
 from everhold.errors import EverholdError
 from everhold.server.api import api
-from everhold.server.dependencies import AuditorOf, Server
+from everhold.server.dependencies import AuditorOf, StateOf
 from everhold.server.errors import error_response
 from everhold.server.middleware import RequestMiddleware
 from everhold.server.pages import page_fault, pages
@@ -77,14 +77,14 @@ def make_app(server: ServerState) -> ASGIApp:
 
 
 @router.get("/health")
-async def health(server: Server) -> Response:
+async def health(server: StateOf) -> Response:
     """Whether every study can be asked; for monitoring."""
     healthy = server.healthy
     return JSONResponse({"status": "ok" if healthy else "degraded"}, status_code=200 if healthy else 503)
 
 
 @router.get("/metrics")
-def metrics(token: AuditorOf, server: Server) -> Response:
+def metrics(token: AuditorOf, server: StateOf) -> Response:
     """Public values for Prometheus; for auditors and custodians."""
     return PlainTextResponse(_metrics(server, token), media_type="text/plain; version=0.0.4")
 

@@ -25,11 +25,11 @@ __all__ = [
     "AuditorOf",
     "ContestFor",
     "ContextOf",
-    "Record",
+    "RecordedOf",
     "RequestContext",
     "ServedFor",
-    "Server",
     "SignedIn",
+    "StateOf",
     "StatisticRequest",
     "StudyFor",
     "TokenOf",
@@ -39,15 +39,15 @@ __all__ = [
 Name = Annotated[str, Path(max_length=200, description="The study's name: its file's stem.", examples=["patients"])]
 
 
-async def _server(request: Request) -> ServerState:
+async def _state(request: Request) -> ServerState:
     state: ServerState = request.app.state.server
     return state
 
 
-Server = Annotated[ServerState, Depends(_server)]
+StateOf = Annotated[ServerState, Depends(_state)]
 
 
-async def _token(request: Request, server: Server) -> Token:
+async def _token(request: Request, server: StateOf) -> Token:
     """The token of a request, if it is still live: a body may have taken its time."""
     return server.require_live(request.state.token)
 
@@ -72,7 +72,7 @@ class RequestContext:
         self.request.state.note = facts
 
 
-async def _context(request: Request, token: TokenOf, server: Server) -> RequestContext:
+async def _context(request: Request, token: TokenOf, server: StateOf) -> RequestContext:
     return RequestContext(server, token, request)
 
 
@@ -91,7 +91,7 @@ AuditorOf = Annotated[Token, Depends(_auditor)]
 """The token of an auditor or a custodian."""
 
 
-async def _signed_in(request: Request, server: Server) -> SignIn:
+async def _signed_in(request: Request, server: StateOf) -> SignIn:
     """Who is signed in on the page, if the token is still live."""
     server.require_live(request.state.token)
     found: SignIn = request.state.signin
@@ -102,34 +102,34 @@ SignedIn = Annotated[SignIn, Depends(_signed_in)]
 
 
 def _study_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, StudyWriter]]:
-    async def found(name: Name, token: TokenOf, server: Server) -> StudyWriter:
+    async def found(name: Name, token: TokenOf, server: StateOf) -> StudyWriter:
         return server.study(name, token, permission)
 
     return found
 
 
 def _contest_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, ContestWriter]]:
-    async def found(name: Name, token: TokenOf, server: Server) -> ContestWriter:
+    async def found(name: Name, token: TokenOf, server: StateOf) -> ContestWriter:
         return server.contest(name, token, permission)
 
     return found
 
 
 def _gate_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, GateWriter]]:
-    async def found(name: Name, token: TokenOf, server: Server) -> GateWriter:
+    async def found(name: Name, token: TokenOf, server: StateOf) -> GateWriter:
         return server.gate(name, token, permission)
 
     return found
 
 
 def _served_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, Served]]:
-    async def found(name: Name, token: TokenOf, server: Server) -> Served:
+    async def found(name: Name, token: TokenOf, server: StateOf) -> Served:
         return server.find(name, token, permission)
 
     return found
 
 
-async def _record(name: Name, token: TokenOf, server: Server) -> Served:
+async def _recorded(name: Name, token: TokenOf, server: StateOf) -> Served:
     return server.record_for(name, token)
 
 
@@ -156,7 +156,7 @@ def statistic_request(shape: type[StatisticBody]) -> Any:
     """
 
     async def found(
-        study: StudyFor.READ, name: Name, token: TokenOf, server: Server, body: StatisticBody
+        study: StudyFor.READ, name: Name, token: TokenOf, server: StateOf, body: StatisticBody
     ) -> StatisticRequest:
         return StatisticRequest(study if body.rehearse else server.study(name, token, "ask"), body)
 
@@ -187,5 +187,5 @@ class ServedFor:
     AUDIT = Annotated[Served, Depends(_served_for("audit"))]
 
 
-Record = Annotated[Served, Depends(_record)]
+RecordedOf = Annotated[Served, Depends(_recorded)]
 """A study or a contest whose record the token may read."""

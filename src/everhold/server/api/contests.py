@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from everhold.contest.board import Submission
-from everhold.server.dependencies import ContestFor, Server, TokenOf
+from everhold.server.dependencies import ContestFor, StateOf, TokenOf
 from everhold.server.errors import HTTPRefusal
 from everhold.server.request_schemas import DuelBody
 from everhold.server.response_schemas import BoardOut, ContestOut, DuelOut, RankingPreviewOut, SubmissionOut
@@ -40,7 +40,7 @@ def require_scored(found: Submission) -> None:
     response_model=SubmissionOut,
     openapi_extra={"requestBody": {"required": True, "content": {"text/csv": _CSV}}},
 )
-async def submit(contest: ContestFor.ASK, token: TokenOf, server: Server, request: Request) -> Response:
+async def submit(contest: ContestFor.ASK, token: TokenOf, server: StateOf, request: Request) -> Response:
     """CSV with an id and a prediction for every row; the entrant is the token's name."""
     predictions = await request.body()
     server.require_live(token)
@@ -60,7 +60,7 @@ def rules(contest: ContestFor.READ) -> Response:
 
 
 @router.get("/contests/{name}/board", summary="The board", response_model=BoardOut)
-def board(contest: ContestFor.READ, token: TokenOf, server: Server) -> Response:
+def board(contest: ContestFor.READ, token: TokenOf, server: StateOf) -> Response:
     """Where everybody stands: intervals that are valid at the same time.
 
     `unranked` has the token's own entrant, if nothing of it was scored yet; what others sent is theirs to know.
@@ -78,7 +78,7 @@ def preview_duel(contest: ContestFor.MANAGE, first: _Entrant, second: _Entrant) 
 
 
 @router.post("/contests/{name}/duel", summary="Certify that one entrant is better than another", response_model=DuelOut)
-async def duel(contest: ContestFor.MANAGE, token: TokenOf, server: Server, body: DuelBody, request: Request) -> Response:
+async def duel(contest: ContestFor.MANAGE, token: TokenOf, server: StateOf, body: DuelBody, request: Request) -> Response:
     """By the rows on which their best submissions differ. Costs all later intervals 0.7 nats, whatever comes out.
 
     A contest with sealed rows has no duels. For custodians. It is recorded before it is returned.
@@ -96,7 +96,7 @@ def preview_finish(contest: ContestFor.MANAGE) -> Response:
 
 
 @router.post("/contests/{name}/finish", summary="End the contest", response_model=BoardOut)
-async def finish(contest: ContestFor.MANAGE, token: TokenOf, server: Server, request: Request) -> Response:
+async def finish(contest: ContestFor.MANAGE, token: TokenOf, server: StateOf, request: Request) -> Response:
     """The last ranking: duels of all entrants at once, final ranks and scores. Nothing can be submitted afterwards.
 
     Sent again, the same board is returned. For custodians. It is recorded before it is returned.

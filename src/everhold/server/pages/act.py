@@ -28,7 +28,7 @@ from everhold.server.act_forms import (
     statistic_fields,
     takes_questions,
 )
-from everhold.server.dependencies import ServedFor, Server, SignedIn, StudyFor
+from everhold.server.dependencies import ServedFor, SignedIn, StateOf, StudyFor
 from everhold.server.forms import AnswerCard
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.pages.study import about_study
@@ -83,7 +83,7 @@ class _Shown:
 
 
 @router.get("/studies/{name}/acts")
-def acts(served: ServedFor.READ, signin: SignedIn, server: Server, request: Request) -> Response:
+def acts(served: ServedFor.READ, signin: SignedIn, server: StateOf, request: Request) -> Response:
     """Every act: what it does, when to use it, what it costs."""
     if not isinstance(served, StudyWriter):
         return RedirectResponse(f"/{served.kind}s/{quote(served.name, safe='')}", status_code=303)
@@ -93,14 +93,14 @@ def acts(served: ServedFor.READ, signin: SignedIn, server: Server, request: Requ
 def _add(kind: type[AnyAct]) -> None:
     """The page of an act, from its own description."""
 
-    async def show(study: StudyWriter, signin: SignedIn, server: Server, request: Request) -> Response:
+    async def show(study: StudyWriter, signin: SignedIn, server: StateOf, request: Request) -> Response:
         form = ActForm.read(kind, request.query_params)
         shown = _Shown()
         if form.complete and form.texts and not study.progress.closed:
             shown = await _preview(server, study, signin, request, form)
         return await _page(server, study, signin, request, form, shown)
 
-    async def send(study: StudyWriter, signin: SignedIn, server: Server, request: Request) -> Response:
+    async def send(study: StudyWriter, signin: SignedIn, server: StateOf, request: Request) -> Response:
         given = await form_of(request, server)
         form = ActForm.read(kind, given)
         if given.get("do") != "yes":

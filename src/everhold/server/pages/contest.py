@@ -16,7 +16,7 @@ from everhold.errors import EverholdError
 from everhold.report.interval_svg import axis_svg
 from everhold.server.api.contests import require_scored
 from everhold.server.contest_writer import ContestWriter
-from everhold.server.dependencies import ContestFor, Server, SignedIn
+from everhold.server.dependencies import ContestFor, SignedIn, StateOf
 from everhold.server.errors import HTTPRefusal
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
@@ -50,13 +50,13 @@ def _about(server: ServerState, contest: ContestWriter, signin: SignIn) -> dict[
 
 
 @router.get("/contests/{name}")
-def contest(found: ContestFor.READ, signin: SignedIn, server: Server) -> Response:
+def contest(found: ContestFor.READ, signin: SignedIn, server: StateOf) -> Response:
     """The board."""
     return render("contest.html", **_about(server, found, signin))
 
 
 @router.post("/contests/{name}/submissions")
-async def submit(contest: ContestFor.ASK, signin: SignedIn, server: Server, request: Request) -> Response:
+async def submit(contest: ContestFor.ASK, signin: SignedIn, server: StateOf, request: Request) -> Response:
     """A file with predictions."""
     predictions = (await form_of(request, server)).get("predictions")
     fault, found, drawn = None, None, Markup("")

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from everhold.errors import EverholdError
 from everhold.server.contest_writer import ContestWriter
-from everhold.server.dependencies import ContestFor, Server, SignedIn
+from everhold.server.dependencies import ContestFor, SignedIn, StateOf
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
 
@@ -57,7 +57,7 @@ def show_finish(contest: ContestFor.MANAGE, signin: SignedIn) -> Response:
 
 
 @router.post("/contests/{name}/finish")
-async def finish(contest: ContestFor.MANAGE, signin: SignedIn, server: Server, request: Request) -> Response:
+async def finish(contest: ContestFor.MANAGE, signin: SignedIn, server: StateOf, request: Request) -> Response:
     """End the contest, if the box is ticked."""
     given = await form_of(request, server)
     if given.get("sure") != "yes":
@@ -77,7 +77,7 @@ def show_duel(contest: ContestFor.MANAGE, signin: SignedIn, first: str = "", sec
 
 
 @router.post("/contests/{name}/duel")
-async def duel(contest: ContestFor.MANAGE, signin: SignedIn, server: Server, request: Request) -> Response:
+async def duel(contest: ContestFor.MANAGE, signin: SignedIn, server: StateOf, request: Request) -> Response:
     """Make the duel that was previewed."""
     given = await form_of(request, server)
     first, second, request_id = (str(given.get(name, ""))[:_LONGEST] for name in ("first", "second", "request_id"))

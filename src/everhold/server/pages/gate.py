@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from everhold.errors import EverholdError
 from everhold.gate.formats import parse_outcomes
-from everhold.server.dependencies import GateFor, Server, SignedIn
+from everhold.server.dependencies import GateFor, SignedIn, StateOf
 from everhold.server.errors import HTTPRefusal
 from everhold.server.gate_writer import GateWriter
 from everhold.server.pages.rendering import PageFault, form_of, render
@@ -40,13 +40,13 @@ def _about(server: ServerState, gate: GateWriter, signin: SignIn) -> dict[str, A
 
 
 @router.get("/gates/{name}")
-def gate(found: GateFor.READ, signin: SignedIn, server: Server) -> Response:
+def gate(found: GateFor.READ, signin: SignedIn, server: StateOf) -> Response:
     """Where it stands."""
     return render("gate.html", **_about(server, found, signin))
 
 
 @router.post("/gates/{name}/checks")
-async def check(gate: GateFor.ASK, signin: SignedIn, server: Server, request: Request) -> Response:
+async def check(gate: GateFor.ASK, signin: SignedIn, server: StateOf, request: Request) -> Response:
     """A file with a candidate's outcomes."""
     form = await form_of(request, server)
     fault, found, gaps = None, None, None

@@ -14,7 +14,7 @@ from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
 from everhold.report.certificate import certificate_html, certificate_json, cite
 from everhold.server.act_forms import round_links
-from everhold.server.dependencies import Record, Server, SignedIn
+from everhold.server.dependencies import RecordedOf, SignedIn, StateOf
 from everhold.server.log import LogFilter, log_to_csv
 from everhold.server.pages.rendering import render
 from everhold.server.state import Served, ServerState
@@ -38,7 +38,7 @@ def _download(name: str) -> dict[str, str]:
 
 
 @router.get("/studies/{name}/history")
-def history(served: Record, signin: SignedIn, server: Server, request: Request, page: int = 1) -> Response:
+def history(served: RecordedOf, signin: SignedIn, server: StateOf, request: Request, page: int = 1) -> Response:
     """What was asked, the latest first, with parts underneath."""
     asked, wanted, token = served.file().log, _filter(request), signin.token
     found = wanted.all(asked)
@@ -65,21 +65,21 @@ def history(served: Record, signin: SignedIn, server: Server, request: Request, 
 
 
 @router.get("/studies/{name}/history.csv")
-def history_csv(served: Record, request: Request) -> Response:
+def history_csv(served: RecordedOf, request: Request) -> Response:
     """The same as CSV."""
     found = _filter(request).all(served.file().log)
     return PlainTextResponse(log_to_csv(found), media_type="text/csv", headers=_download("history.csv"))
 
 
 @router.get("/studies/{name}/history.json")
-def history_json(served: Record, request: Request) -> Response:
+def history_json(served: RecordedOf, request: Request) -> Response:
     """The same as JSON."""
     found = _filter(request).all(served.file().log)
     return JSONResponse([one.to_dict() for one in found], headers=_download("history.json"))
 
 
 @router.get("/studies/{name}/certificate")
-def certificate(served: Record, signin: SignedIn, server: Server) -> Response:
+def certificate(served: RecordedOf, signin: SignedIn, server: StateOf) -> Response:
     """The certificate's page, which has the study audited."""
     return render("certificate.html", session=signin, here="studies", status=server.status(served, signin.token))
 
@@ -92,7 +92,7 @@ async def _replayed(
 
 
 @router.get("/studies/{name}/certificate/audited")
-async def audited(served: Record, signin: SignedIn, server: Server) -> Response:
+async def audited(served: RecordedOf, signin: SignedIn, server: StateOf) -> Response:
     """The result of the audit, as a part of the page."""
 
     def shown(file: StudyFile, found: Audit) -> Response:
@@ -109,7 +109,7 @@ async def audited(served: Record, signin: SignedIn, server: Server) -> Response:
 
 
 @router.get("/studies/{name}/certificate/page")
-async def certificate_page(served: Record, signin: SignedIn, server: Server) -> Response:
+async def certificate_page(served: RecordedOf, signin: SignedIn, server: StateOf) -> Response:
     """The certificate, as a page that stands alone."""
 
     def shown(file: StudyFile, found: Audit) -> Response:
@@ -119,7 +119,7 @@ async def certificate_page(served: Record, signin: SignedIn, server: Server) -> 
 
 
 @router.get("/studies/{name}/certificate.json")
-async def certificate_data(served: Record, signin: SignedIn, server: Server) -> Response:
+async def certificate_data(served: RecordedOf, signin: SignedIn, server: StateOf) -> Response:
     """The certificate, for programs."""
 
     def written(file: StudyFile, found: Audit) -> Response:

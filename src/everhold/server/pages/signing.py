@@ -7,7 +7,7 @@ import re
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from everhold.server.dependencies import Server, SignedIn
+from everhold.server.dependencies import SignedIn, StateOf
 from everhold.server.pages.rendering import fields_of, form_of, render
 
 __all__ = ["router"]
@@ -29,7 +29,7 @@ async def sign_in(request: Request) -> Response:
 
 
 @router.post("/sign-in")
-async def signed_in(request: Request, server: Server) -> Response:
+async def signed_in(request: Request, server: StateOf) -> Response:
     """Sign in with a token."""
     server.signins.require_same_site(request)
     given = await fields_of(request, files=0)
@@ -46,7 +46,7 @@ async def signed_in(request: Request, server: Server) -> Response:
 
 
 @router.post("/sign-out")
-async def sign_out(request: Request, server: Server) -> Response:
+async def sign_out(request: Request, server: StateOf) -> Response:
     """Sign out."""
     await form_of(request, server)
     response = RedirectResponse("/sign-in", status_code=303)
@@ -55,7 +55,7 @@ async def sign_out(request: Request, server: Server) -> Response:
 
 
 @router.get("/")
-def studies(signin: SignedIn, server: Server) -> Response:
+def studies(signin: SignedIn, server: StateOf) -> Response:
     """All studies that the token may see."""
     found = [server.status(one, signin.token) for one in server.readable_by(signin.token)]
     return render("studies.html", session=signin, here="studies", studies=found)

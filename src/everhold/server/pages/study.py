@@ -16,7 +16,7 @@ from everhold.errors import EverholdError
 from everhold.queries.disclosed import width_factor
 from everhold.report.figure import session_svg
 from everhold.server.act_forms import act_links, round_links
-from everhold.server.dependencies import ServedFor, Server, SignedIn, StudyFor
+from everhold.server.dependencies import ServedFor, SignedIn, StateOf, StudyFor
 from everhold.server.forms import FIELDS, KINDS, AnswerCard, QuestionForm, described, vocabulary
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
@@ -67,7 +67,7 @@ def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request
 
 @router.get("/studies/{name}")
 def study(
-    served: ServedFor.READ, signin: SignedIn, server: Server, request: Request, question: str = "", kind: str = "share"
+    served: ServedFor.READ, signin: SignedIn, server: StateOf, request: Request, question: str = "", kind: str = "share"
 ) -> Response:
     """The question box, the figure, the last questions, the columns."""
     if not isinstance(served, StudyWriter):
@@ -77,7 +77,7 @@ def study(
 
 
 @router.get("/studies/{name}/check")
-async def check(study: StudyFor.READ, signin: SignedIn, server: Server, request: Request) -> Response:
+async def check(study: StudyFor.READ, signin: SignedIn, server: StateOf, request: Request) -> Response:
     """What the public side says of a question while it is typed."""
     form = QuestionForm.read(request.query_params)
     if not form.question:
@@ -92,7 +92,7 @@ async def check(study: StudyFor.READ, signin: SignedIn, server: Server, request:
 
 
 @router.post("/studies/{name}/ask")
-async def ask(study: StudyFor.ASK, signin: SignedIn, server: Server, request: Request) -> Response:
+async def ask(study: StudyFor.ASK, signin: SignedIn, server: StateOf, request: Request) -> Response:
     """The answer to the question box."""
     form = QuestionForm.read(await form_of(request, server))
     request.state.note = {"asked": form.kind, "act": form.act, "question": form.question}

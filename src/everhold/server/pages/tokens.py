@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from everhold.errors import EverholdError
-from everhold.server.dependencies import Server, SignedIn
+from everhold.server.dependencies import SignedIn, StateOf
 from everhold.server.errors import HTTPRefusal
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
@@ -43,13 +43,13 @@ def _listed(server: ServerState, signin: SignIn, status: int = 200, **more: Any)
 
 
 @router.get("/tokens")
-def tokens(signin: SignedIn, server: Server) -> Response:
+def tokens(signin: SignedIn, server: StateOf) -> Response:
     """All tokens that a custodian may see."""
     return _listed(server, signin)
 
 
 @router.post("/tokens")
-async def make(signin: SignedIn, server: Server, request: Request) -> Response:
+async def make(signin: SignedIn, server: StateOf, request: Request) -> Response:
     """Make a token; its secret is shown this once."""
     given = await form_of(request, server)
     form = {name: str(given.get(name) or "").strip() for name in ("name", "scope", "studies", "days")}
@@ -72,7 +72,7 @@ async def make(signin: SignedIn, server: Server, request: Request) -> Response:
 
 
 @router.post("/tokens/{which}/revoke")
-async def revoke(which: str, signin: SignedIn, server: Server, request: Request) -> Response:
+async def revoke(which: str, signin: SignedIn, server: StateOf, request: Request) -> Response:
     """Revoke a token."""
     await form_of(request, server)
     gone = await run_in_threadpool(server.revoke_token, signin.token, which)
