@@ -17,7 +17,7 @@ from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
 from everhold.queries.request import AskedBy
-from everhold.report.certificate import Signing, guarantee
+from everhold.report.certificate import AboutStudy, guarantee
 from everhold.report.facts import budget_facts, study_facts
 from everhold.server.config import Config, StudyAt
 from everhold.server.contest_writer import ContestWriter
@@ -75,7 +75,7 @@ class ServerState:
             self.tokens, hours=config.session_hours, secure=config.secure, public_url=config.public_url, clock=clock
         )
         self.served: dict[str, Served] = {}
-        self._words: dict[str, Signing] = {}
+        self._about: dict[str, AboutStudy] = {}
         self._log: IO[str] | None = None
         self._writing, self._auditing = Lock(), Lock()
         self._audits: dict[str, tuple[StudyFile, Audit]] = {}
@@ -87,7 +87,7 @@ class ServerState:
                 ended = getattr(self.served[one.path.stem], "ended_at_opening", None)
                 if ended is not None:
                     say(ended)
-                self._words[one.path.stem] = Signing(one.title, one.custodian, one.contact, description=one.description)
+                self._about[one.path.stem] = AboutStudy(one.title, one.custodian, one.contact, description=one.description)
             if config.log is not None:
                 self._log = config.log.open("a", encoding="utf-8", errors="replace")
         except BaseException:
@@ -210,12 +210,12 @@ class ServerState:
             return True
         return not served.contest.rules.ladder or token.allows("audit", served.name)
 
-    def words(self, served: Served) -> Signing:
+    def about(self, served: Served) -> AboutStudy:
         """What the custodian says of a study: its title, what it is about, who holds the rows, how to reach them."""
-        said = self._words.get(served.name, Signing())
-        if not said.title and isinstance(served, ContestWriter):
-            return replace(said, title=served.contest.rules.title)
-        return said
+        about = self._about.get(served.name, AboutStudy())
+        if not about.title and isinstance(served, ContestWriter):
+            return replace(about, title=served.contest.rules.title)
+        return about
 
     def status(self, served: Served, token: Token) -> dict[str, Any]:
         """Where a study stands: public facts, coins and the record."""
@@ -228,7 +228,7 @@ class ServerState:
             "half_width": study.settings["half_width"],
             "budget": served.price_limit if isinstance(served, StudyWriter) else None,
             "guarantee": guarantee(study),
-            **{name: getattr(self.words(served), name) for name in ("title", "description", "custodian", "contact")},
+            **{name: getattr(self.about(served), name) for name in ("title", "description", "custodian", "contact")},
         }
         if not self.sees_all(served, token):
             facts |= dict.fromkeys(("surprises", "price", "sampling_half_width", "head", *_PRICES))

@@ -43,7 +43,7 @@ def _about(server: ServerState, contest: ContestWriter, signin: SignIn) -> dict[
         "may_audit": signin.token.allows("audit", contest.name),
         "whole": server.sees_all(contest, signin.token),
         "refused": contest.refused(signin.token.name)[:_REFUSED],
-        "words": server.words(contest),
+        "about": server.about(contest),
         "submission": None,
         "drawn": "",
     }

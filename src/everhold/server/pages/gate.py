@@ -29,7 +29,7 @@ def _about(server: ServerState, gate: GateWriter, signin: SignIn) -> dict[str, A
         "session": signin,
         "here": "studies",
         "name": gate.name,
-        "words": server.words(gate),
+        "about": server.about(gate),
         "status": status,
         "lines": str(status).splitlines(),
         "checks": [one for one in file.log if one.act in ("check", "gain")][::-1],

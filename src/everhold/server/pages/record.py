@@ -113,7 +113,7 @@ async def certificate_page(served: RecordedOf, signin: SignedIn, server: StateOf
     """The certificate, as a page that stands alone."""
 
     def shown(file: StudyFile, found: Audit) -> Response:
-        return HTMLResponse(certificate_html(file, found, server.words(served)))
+        return HTMLResponse(certificate_html(file, found, server.about(served)))
 
     return await _replayed(server, served, signin.token, shown)
 
@@ -123,7 +123,7 @@ async def certificate_data(served: RecordedOf, signin: SignedIn, server: StateOf
     """The certificate, for programs."""
 
     def written(file: StudyFile, found: Audit) -> Response:
-        text = json.dumps(certificate_json(file, found, server.words(served)), ensure_ascii=False, indent=1)
+        text = json.dumps(certificate_json(file, found, server.about(served)), ensure_ascii=False, indent=1)
         return PlainTextResponse(text, media_type="application/json", headers=_download("certificate.json"))
 
     return await _replayed(server, served, signin.token, written)

@@ -14,9 +14,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from everhold.report.percent import shown_cells, value_and_interval
 from everhold.server.errors import HTTPRefusal, http_error_of
 from everhold.server.forms import bar
+from everhold.server.glossary import GLOSSARY
 from everhold.server.middleware import SignInFirst
 from everhold.server.state import ServerState
-from everhold.server.words import GLOSSARY
 from everhold.version import VERSION
 
 __all__ = ["PageFault", "fields_of", "form_of", "page_fault", "render"]

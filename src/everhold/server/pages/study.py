@@ -52,7 +52,7 @@ def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request
         "here": "studies",
         "status": status,
         "columns": columns,
-        "words": vocabulary(schema),
+        "vocabulary": vocabulary(schema),
         "figure": Markup(drawn),
         "narrow_figure": Markup(narrow),
         "recent": list(reversed(file.log[-_RECENT:])),
