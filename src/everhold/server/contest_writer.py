@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.contest.contest import Contest
 from everhold.ledger.reader import StudyFile, read_study
-from everhold.server.writer import OwnThread, RecordSoFar, StartRunner, ViewedWriter
+from everhold.server.job_queue import OwnThread, StartRunner
+from everhold.server.released import RecordSoFar
+from everhold.server.viewed_writer import ViewedWriter
 
 if TYPE_CHECKING:
     from everhold.contest.board import Board, Submission

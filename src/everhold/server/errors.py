@@ -28,7 +28,7 @@ from everhold.errors import (
     SettingError,
 )
 from everhold.queries.answer import Answer
-from everhold.server.writer import Busy
+from everhold.server.job_queue import Busy
 
 __all__ = ["HTTPRefusal", "error_response", "fault", "http_error_of"]
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.gate.gate import Gate
 from everhold.ledger.reader import StudyFile, read_study
-from everhold.server.writer import OwnThread, RecordSoFar, StartRunner, ViewedWriter
+from everhold.server.job_queue import OwnThread, StartRunner
+from everhold.server.released import RecordSoFar
+from everhold.server.viewed_writer import ViewedWriter
 
 if TYPE_CHECKING:
     from everhold.gate.results import CheckResult, GateStatus, TotalGain

@@ -23,12 +23,12 @@ from everhold.server.config import Config, StudyAt
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
 from everhold.server.gate_writer import GateWriter
+from everhold.server.job_queue import OwnThread, StartRunner
 from everhold.server.limits import Slots, TokenBucket
 from everhold.server.signins import SignIns
 from everhold.server.study_writer import Caller, StudyWriter
 from everhold.server.time_grid import TimeGrid
 from everhold.server.tokens import Token, Tokens
-from everhold.server.writer import OwnThread, StartRunner
 from everhold.session.study import audit_study, require_head
 
 __all__ = ["Served", "ServerState"]

@@ -32,7 +32,8 @@ from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import AskedBy, Request
 from everhold.queries.round_act import RoundAct
 from everhold.server.examples import examples
-from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, StudyProgress, Writer
+from everhold.server.job_queue import Job, JobQueue, OwnThread, StartRunner
+from everhold.server.released import ReleasedView, StudyProgress
 from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
 from everhold.session.act_questions import checked_spend
 from everhold.session.caps import Caps
@@ -134,7 +135,7 @@ class StudyWriter:
         self._acts: list[LoggedAct] = list(file.acts)
         self._released = ReleasedView(self._progress(), grid)
         self._last_head = self._holdout.head
-        self._writer = Writer(self.name, self._handle, grid.clock, start)
+        self._jobs = JobQueue(self.name, self._handle, grid.clock, start)
 
     # asking --------------------------------------------------------------------------------------------------------
 
@@ -348,7 +349,7 @@ class StudyWriter:
 
     def put(self, work: Request | Callable[[], T], arrived: float | None = None) -> Future[Any]:
         """A question, or something else to do with the study, in the queue; off the grid, for this process alone."""
-        return self._writer.put(work, arrived)
+        return self._jobs.put(work, arrived)
 
     async def _queued(self, work: Request | Callable[[], Any], caller: Caller) -> Any:
         return await asyncio.wrap_future(self.put(work, caller.arrived))
@@ -426,12 +427,12 @@ class StudyWriter:
     @property
     def waiting(self) -> int:
         """How many questions wait for their turn."""
-        return self._writer.waiting
+        return self._jobs.waiting
 
     @property
     def stalled(self) -> bool:
         """Whether the writer has been at one turn for minutes."""
-        return self._writer.stalled
+        return self._jobs.stalled
 
     @property
     def price_limit(self) -> float | None:
@@ -514,7 +515,7 @@ class StudyWriter:
 
     def close(self) -> None:
         """Answer what waits, then release the study."""
-        self._writer.close()
+        self._jobs.close()
         self._holdout.release()
 
     def __repr__(self) -> str:

@@ -1,0 +1,127 @@
+"""What readers may see of a record: what has left.
+
+Answers are durable before anybody sees them. Readers see a round when its answer leaves, on the grid of the request that
+asked for it: looking often does not reveal how long the private rows took.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from everhold.ledger.logged_act import LoggedAct, logged_act
+from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round
+from everhold.ledger.store import Head
+from everhold.server.time_grid import TimeGrid
+
+if TYPE_CHECKING:
+    from everhold.bounds.budget import Budget
+    from everhold.ledger.study import Study
+    from everhold.session.holdout import Holdout
+
+__all__ = ["RecordSoFar", "ReleasedView", "StudyProgress"]
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class StudyProgress:
+    """How far a study is durable, and where it stands there."""
+
+    rounds: int
+    findings: int
+    surprises: int
+    budget: Budget
+    head: str
+    acts: int = 0
+    closed: bool = False
+
+    @property
+    def price(self) -> float:
+        """The price in nats of the next ask's interval."""
+        return self.budget.ask_price
+
+    @property
+    def records(self) -> int:
+        """How many records of the ledger have left."""
+        return Head.parse(self.head).records
+
+
+class ReleasedView(Generic[V]):
+    """What readers see: the last view all of whose answers have left."""
+
+    def __init__(self, first: V, grid: TimeGrid) -> None:
+        self._grid = grid
+        self._current = first
+        self._pending: deque[tuple[float, V]] = deque()
+        self._lock = Lock()
+
+    def show(self, view: V, arrived: Sequence[float | None]) -> None:
+        """Let readers see a view once the last of its answers leaves."""
+        with self._lock:
+            now = self._grid.clock()
+            release_time = max((self._grid.slot(one, now) for one in arrived), default=now)
+            if self._pending:
+                release_time = max(release_time, self._pending[-1][0])
+            self._pending.append((release_time, view))
+
+    @property
+    def current(self) -> V:
+        """What has left."""
+        with self._lock:
+            now = self._grid.clock()
+            while self._pending and self._pending[0][0] <= now:
+                self._current = self._pending.popleft()[1]
+            return self._current
+
+    @property
+    def pending(self) -> bool:
+        """Whether something is durable that readers do not see yet."""
+        _ = self.current
+        return bool(self._pending)
+
+    def release_time(self) -> float:
+        """When all that is durable now will have left."""
+        with self._lock:
+            return self._pending[-1][0] if self._pending else self._grid.clock()
+
+
+class RecordSoFar:
+    """A study's record, taken over from memory: everything in it is put into words once, however often it is looked at.
+
+    Args:
+        path: of the study.
+        study: its configuration.
+    """
+
+    def __init__(self, path: Path, study: Study) -> None:
+        self._path, self._study = path, study
+        self._held: Holdout | None = None  # whose record it is
+
+    def file(self, held: Holdout) -> Callable[[], StudyFile]:
+        """Makes the study as its file would be read now."""
+        if self._held is not held:
+            self._rounds: list[LoggedRound] = []
+            self._findings: list[LoggedFinding] = []
+            self._acts: list[LoggedAct] = []
+            self._held = held
+        rounds, findings, acts, journal = self._rounds, self._findings, self._acts, held.journal
+        for number in range(len(rounds) + 1, len(journal) + 1):
+            rounds.append(logged_round(journal[number], journal.asked_by(number)))
+        findings += [logged_finding(*one) for one in journal.findings[len(findings) :]]
+        acts += [logged_act(*one) for one in journal.acts[len(acts) :]]
+        counts = len(rounds), len(findings), len(acts)
+        head, budget, closed = Head.parse(held.head), held.budget, held.closed
+
+        @cache
+        def file_so_far() -> StudyFile:
+            parts = (tuple(rounds[: counts[0]]), tuple(findings[: counts[1]]))
+            done = tuple(acts[: counts[2]])
+            return StudyFile(self._path, self._study, *parts, head, budget, acts=done, closed=closed)
+
+        return file_so_far
