@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from everhold.contest.contest import Contest
 from everhold.ledger.reader import StudyFile, read_study
 from everhold.server.job_queue import OwnThread, StartRunner
-from everhold.server.released import RecordSoFar
 from everhold.server.viewed_writer import ViewedWriter
 
 if TYPE_CHECKING:
     from everhold.contest.board import Board, Submission
     from everhold.contest.ranking_preview import RankingPreview
     from everhold.ledger.files import FileStamps
-    from everhold.ledger.study import Study
     from everhold.server.study_writer import Caller
     from everhold.server.time_grid import TimeGrid
 
@@ -57,13 +55,10 @@ class ContestWriter(ViewedWriter[_View]):
     def __init__(
         self, path: Path, *, grid: TimeGrid, charges_each: int | None = None, start: StartRunner = OwnThread
     ) -> None:
-        self.path = path
         self.contest = Contest(path)
         self.contest.charges_each = charges_each
         self.contest.open()  # whether the labels are there is found out at once
-        self.study: Study = read_study(path).study
-        self._record = RecordSoFar(path, self.study)
-        super().__init__(path.stem, lambda: self._take_view(), self.contest.stamps, grid, start)
+        super().__init__(path, self.contest.stamps, grid, start)
 
     async def submit(self, entrant: str, predictions: bytes, *, arrived: float | None = None) -> Submission:
         """Score a submission. It leaves on the grid, whatever becomes of it."""
@@ -91,7 +86,7 @@ class ContestWriter(ViewedWriter[_View]):
             file = read_study(self.path)
             return _View(self.contest.board_in(file), lambda: file, stamps, len(self.contest.log()))
         board, holdout = self.contest.standing()
-        return _View(board, self._record.file(holdout), stamps, len(self.contest.log()))
+        return _View(board, self._file_so_far(holdout), stamps, len(self.contest.log()))
 
     def board(self) -> Board:
         """Where everybody stands."""

@@ -7,9 +7,8 @@ asked for it: looking often does not reveal how long the private rows took.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -97,31 +96,43 @@ class RecordSoFar:
     Args:
         path: of the study.
         study: its configuration.
+        holdout: whose record it is.
+        known: what of it was read from its file already.
     """
 
-    def __init__(self, path: Path, study: Study) -> None:
+    def __init__(self, path: Path, study: Study, holdout: Holdout, known: StudyFile | None = None) -> None:
+        self.holdout = holdout
         self._path, self._study = path, study
-        self._held: Holdout | None = None  # whose record it is
+        self._rounds: list[LoggedRound] = [] if known is None else list(known.rounds)
+        self._findings: list[LoggedFinding] = [] if known is None else list(known.findings)
+        self._acts: list[LoggedAct] = [] if known is None else list(known.acts)
 
-    def file(self, held: Holdout) -> Callable[[], StudyFile]:
-        """Makes the study as its file would be read now."""
-        if self._held is not held:
-            self._rounds: list[LoggedRound] = []
-            self._findings: list[LoggedFinding] = []
-            self._acts: list[LoggedAct] = []
-            self._held = held
-        rounds, findings, acts, journal = self._rounds, self._findings, self._acts, held.journal
-        for number in range(len(rounds) + 1, len(journal) + 1):
-            rounds.append(logged_round(journal[number], journal.asked_by(number)))
-        findings += [logged_finding(*one) for one in journal.findings[len(findings) :]]
-        acts += [logged_act(*one) for one in journal.acts[len(acts) :]]
-        counts = len(rounds), len(findings), len(acts)
-        head, budget, closed = Head.parse(held.head), held.budget, held.closed
+    def update(self) -> StudyProgress:
+        """Take over what is new. Where the study stands with it."""
+        holdout, journal = self.holdout, self.holdout.journal
+        for number in range(len(self._rounds) + 1, len(journal) + 1):
+            self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
+        self._findings += [logged_finding(*finding) for finding in journal.findings[len(self._findings) :]]
+        self._acts += [logged_act(*act) for act in journal.acts[len(self._acts) :]]
+        return StudyProgress(
+            rounds=len(self._rounds),
+            findings=len(self._findings),
+            surprises=holdout.mechanism.surprises,
+            budget=holdout.budget,
+            head=holdout.head,
+            acts=len(self._acts),
+            closed=holdout.closed,
+        )
 
-        @cache
-        def file_so_far() -> StudyFile:
-            parts = (tuple(rounds[: counts[0]]), tuple(findings[: counts[1]]))
-            done = tuple(acts[: counts[2]])
-            return StudyFile(self._path, self._study, *parts, head, budget, acts=done, closed=closed)
-
-        return file_so_far
+    def file_at(self, progress: StudyProgress) -> StudyFile:
+        """The study as its file would have been read when it stood there, without reading it."""
+        return StudyFile(
+            self._path,
+            self._study,
+            tuple(self._rounds[: progress.rounds]),
+            tuple(self._findings[: progress.findings]),
+            Head.parse(progress.head),
+            progress.budget,
+            acts=tuple(self._acts[: progress.acts]),
+            closed=progress.closed,
+        )

@@ -24,8 +24,7 @@ from everhold.errors import (
     RequestConflict,
     after_charge,
 )
-from everhold.ledger.logged_act import LoggedAct, logged_act
-from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
+from everhold.ledger.reader import StudyFile, read_study
 from everhold.ledger.store import Head
 from everhold.mechanism.tolerance import FixedPrecision
 from everhold.queries.expression.question import size_of_query
@@ -33,7 +32,7 @@ from everhold.queries.request import AskedBy, Request
 from everhold.queries.round_act import RoundAct
 from everhold.server.examples import examples
 from everhold.server.job_queue import Job, JobQueue, OwnThread, StartRunner
-from everhold.server.released import ReleasedView, StudyProgress
+from everhold.server.released import RecordSoFar, ReleasedView, StudyProgress
 from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
 from everhold.session.act_questions import checked_spend
 from everhold.session.caps import Caps
@@ -130,10 +129,8 @@ class StudyWriter:
             raise
         self.study: Study = file.study
         self._grid = grid = grid(file.study) if callable(grid) else grid
-        self._rounds: list[LoggedRound] = list(file.rounds)
-        self._findings: list[LoggedFinding] = list(file.findings)
-        self._acts: list[LoggedAct] = list(file.acts)
-        self._released = ReleasedView(self._progress(), grid)
+        self._record = RecordSoFar(path, file.study, self._holdout, known=file)
+        self._released = ReleasedView(self._record.update(), grid)
         self._last_head = self._holdout.head
         self._jobs = JobQueue(self.name, self._handle, grid.clock, start)
 
@@ -446,16 +443,7 @@ class StudyWriter:
 
     def file(self) -> StudyFile:
         """The study as its file would be read, as far as its answers have left, without reading it."""
-        at = self.progress
-        rounds, findings = tuple(self._rounds[: at.rounds]), tuple(self._findings[: at.findings])
-        head, acts = Head.parse(at.head), tuple(self._acts[: at.acts])
-        return StudyFile(self.path, self.study, rounds, findings, head, at.budget, acts=acts, closed=at.closed)
-
-    def _progress(self) -> StudyProgress:
-        holdout = self._holdout
-        journal, closed = holdout.journal, holdout.closed
-        counts = (holdout.rounds, len(journal.findings), holdout.surprises)
-        return StudyProgress(*counts, holdout.budget, holdout.head, len(journal.acts), closed)
+        return self._record.file_at(self.progress)
 
     # the writer's thread -------------------------------------------------------------------------------------------
 
@@ -504,14 +492,10 @@ class StudyWriter:
 
     def _publish(self, arrived: Sequence[float | None]) -> None:
         """Let readers see what has become durable, once the last of its answers leaves."""
-        journal = self._holdout.journal
-        for number in range(len(self._rounds) + 1, len(journal) + 1):
-            self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
-        self._findings += [logged_finding(*one) for one in journal.findings[len(self._findings) :]]
-        self._acts += [logged_act(*one) for one in journal.acts[len(self._acts) :]]
-        if self._holdout.head != self._last_head:
-            self._last_head = self._holdout.head
-            self._released.show(self._progress(), arrived)
+        progress = self._record.update()
+        if progress.head != self._last_head:
+            self._last_head = progress.head
+            self._released.show(progress, arrived)
 
     def close(self) -> None:
         """Answer what waits, then release the study."""

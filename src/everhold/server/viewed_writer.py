@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache, partial
+from pathlib import Path
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from everhold.errors import EverholdError, LedgerError, RequestConflict
 from everhold.ledger.files import FileStamps
-from everhold.ledger.reader import StudyFile
+from everhold.ledger.reader import StudyFile, read_study
 from everhold.server.job_queue import Job, JobQueue, OwnThread, StartRunner
-from everhold.server.released import ReleasedView, StudyProgress
+from everhold.server.released import RecordSoFar, ReleasedView, StudyProgress
 from everhold.server.time_grid import TimeGrid
+
+if TYPE_CHECKING:
+    from everhold.ledger.study import Study
+    from everhold.session.holdout import Holdout
 
 __all__ = ["View", "ViewedWriter"]
 
@@ -37,8 +43,7 @@ class ViewedWriter(Generic[W]):
     """Does one thing after the other, and shows what became of it when its answer leaves.
 
     Args:
-        name: of the gate or contest.
-        take_view: looks at it as it stands. Nobody writes here meanwhile.
+        path: of the study of a gate or a contest.
         stamps: what its files look like now.
         grid: when answers leave.
         start: makes what runs the writer's turns.
@@ -46,20 +51,31 @@ class ViewedWriter(Generic[W]):
 
     def __init__(
         self,
-        name: str,
-        take_view: Callable[[], W],
+        path: Path,
         stamps: Callable[[], FileStamps],
         grid: TimeGrid,
         start: StartRunner = OwnThread,
     ) -> None:
-        self.name = name
+        self.path, self.name = path, path.stem
+        self.study: Study = read_study(path).study
         self.broken = False
         """Whether the last thing that was done could not be recorded."""
-        self._look, self._stamps_now, self._grid = take_view, stamps, grid
+        self._stamps_now, self._grid = stamps, grid
+        self._record: RecordSoFar | None = None
         self._busy = False
         self._lock = Lock()
-        self._released = ReleasedView(take_view(), grid)
-        self._jobs = JobQueue(name, self._handle, grid.clock, start)
+        self._released = ReleasedView(self._take_view(), grid)
+        self._jobs = JobQueue(self.name, self._handle, grid.clock, start)
+
+    def _take_view(self) -> W:
+        """How it stands. Nobody writes here meanwhile."""
+        raise NotImplementedError
+
+    def _file_so_far(self, holdout: Holdout) -> Callable[[], StudyFile]:
+        """Makes the study as its file would be read now, from the memory of the holdout that wrote last."""
+        if self._record is None or self._record.holdout is not holdout:
+            self._record = RecordSoFar(self.path, self.study, holdout)
+        return cache(partial(self._record.file_at, self._record.update()))
 
     async def do(self, work: Callable[[], T], arrived: float | None) -> T:
         """Do this in the writer's thread. It leaves on the grid, with a result or an error."""
@@ -85,7 +101,7 @@ class ViewedWriter(Generic[W]):
                     raise
                 finally:
                     with suppress(EverholdError):  # a file that cannot be read shows nothing new
-                        self._released.show(self._look(), [job.arrived])
+                        self._released.show(self._take_view(), [job.arrived])
                     self._busy = False
             except BaseException as error:
                 job.future.set_exception(error)
@@ -100,7 +116,7 @@ class ViewedWriter(Generic[W]):
         try:
             view = self._released.current
             if not self._released.pending and self._stamps_now() != view.stamps:
-                view = self._look()
+                view = self._take_view()
                 self._released.show(view, [])
             return view
         finally:
