@@ -25,6 +25,8 @@ __all__ = [
     "AuditorOf",
     "ContestFor",
     "ContextOf",
+    "PageContext",
+    "PageContextOf",
     "RecordedOf",
     "RequestContext",
     "ServedFor",
@@ -67,6 +69,12 @@ class RequestContext:
         """Who asks, for the record. Request ids are each token's own, and each kind of question's."""
         return self.server.caller(self.request.state, self.token, kind, request_id)
 
+    @property
+    def arrived(self) -> float:
+        """When the request came, on the grid's clock."""
+        arrived: float = self.request.state.started
+        return arrived
+
     def note(self, **facts: Any) -> None:
         """What the server's log says of the request."""
         self.request.state.note = facts
@@ -99,6 +107,20 @@ async def _signed_in(request: Request, server: StateOf) -> SignIn:
 
 
 SignedIn = Annotated[SignIn, Depends(_signed_in)]
+
+
+@dataclass(frozen=True, slots=True)
+class PageContext(RequestContext):
+    """The same, of somebody who is signed in on the page."""
+
+    signin: SignIn
+
+
+async def _page_context(request: Request, signin: SignedIn, server: StateOf) -> PageContext:
+    return PageContext(server, signin.token, request, signin)
+
+
+PageContextOf = Annotated[PageContext, Depends(_page_context)]
 
 
 def _study_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, StudyWriter]]:

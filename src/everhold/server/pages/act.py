@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
@@ -28,12 +28,10 @@ from everhold.server.act_forms import (
     statistic_fields,
     takes_questions,
 )
-from everhold.server.dependencies import ServedFor, SignedIn, StateOf, StudyFor
+from everhold.server.dependencies import PageContext, PageContextOf, ServedFor, StudyFor
 from everhold.server.forms import AnswerCard
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.pages.study import about_study
-from everhold.server.signins import SignIn
-from everhold.server.state import ServerState
 from everhold.server.study_writer import StudyWriter
 from everhold.session.act_preview import ActPreview
 from everhold.session.act_questions import checked_spend
@@ -83,32 +81,32 @@ class _Shown:
 
 
 @router.get("/studies/{name}/acts")
-def acts(served: ServedFor.READ, signin: SignedIn, server: StateOf, request: Request) -> Response:
+def acts(served: ServedFor.READ, context: PageContextOf) -> Response:
     """Every act: what it does, when to use it, what it costs."""
     if not isinstance(served, StudyWriter):
         return RedirectResponse(f"/{served.kind}s/{quote(served.name, safe='')}", status_code=303)
-    return render("acts.html", **about_study(server, served, signin, request))
+    return render("acts.html", **about_study(context, served))
 
 
 def _add(kind: type[AnyAct]) -> None:
     """The page of an act, from its own description."""
 
-    async def show(study: StudyWriter, signin: SignedIn, server: StateOf, request: Request) -> Response:
-        form = ActForm.read(kind, request.query_params)
+    async def show(study: StudyWriter, context: PageContextOf) -> Response:
+        form = ActForm.read(kind, context.request.query_params)
         shown = _Shown()
         if form.complete and form.texts and not study.progress.closed:
-            shown = await _preview(server, study, signin, request, form)
-        return await _page(server, study, signin, request, form, shown)
+            shown = await _preview(context, study, form)
+        return await _page(context, study, form, shown)
 
-    async def send(study: StudyWriter, signin: SignedIn, server: StateOf, request: Request) -> Response:
-        given = await form_of(request, server)
+    async def send(study: StudyWriter, context: PageContextOf) -> Response:
+        given = await form_of(context)
         form = ActForm.read(kind, given)
         if given.get("do") != "yes":
-            typing = request.headers.get("hx-trigger") == "fields"
-            shown = _Shown() if typing and not form.complete else await _preview(server, study, signin, request, form)
+            typing = context.request.headers.get("hx-trigger") == "fields"
+            shown = _Shown() if typing and not form.complete else await _preview(context, study, form)
         else:
-            shown = await _done(server, study, signin, request, form, given)
-        return await _page(server, study, signin, request, form, shown)
+            shown = await _done(context, study, form, given)
+        return await _page(context, study, form, shown)
 
     allowed: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
     for route, method in ((show, "GET"), (send, "POST")):
@@ -120,12 +118,12 @@ for _kind in ACTS.values():
     _add(_kind)
 
 
-async def _preview(server: ServerState, study: StudyWriter, signin: SignIn, request: Request, form: ActForm) -> _Shown:
+async def _preview(context: PageContext, study: StudyWriter, form: ActForm) -> _Shown:
     """What the act would show and cost, or what is wrong with it."""
-    caller = server.caller(request.state, signin.token, "try_out", None)
+    caller = context.caller("try_out")
     try:
         wanted, _ = form.act()
-        server.require_few(wanted)
+        context.server.require_few(wanted)
         preview = await study.try_act(caller, wanted)
     except EverholdError as error:
         return _Shown(wrong=PageFault.of(error))
@@ -167,25 +165,18 @@ def _said(study: StudyWriter, wanted: AnyAct, preview: ActPreview) -> tuple[str,
     return tuple(said)
 
 
-async def _done(
-    server: ServerState,
-    study: StudyWriter,
-    signin: SignIn,
-    request: Request,
-    form: ActForm,
-    given: dict[str, Any],
-) -> _Shown:
+async def _done(context: PageContext, study: StudyWriter, form: ActForm, given: dict[str, Any]) -> _Shown:
     """The result of an act that was previewed; the preview of anything else."""
     try:
         sent = given.get("request_id")
         wanted, request_id = form.act(sent if isinstance(sent, str) and sent else None)
-        server.require_few(wanted)
+        context.server.require_few(wanted)
         if given.get("previewed") != fingerprint(wanted):
-            return replace(await _preview(server, study, signin, request, form), changed=True)
+            return replace(await _preview(context, study, form), changed=True)
         if is_final(form.kind) and given.get("sure") != "yes":
-            return replace(await _preview(server, study, signin, request, form), unsure=True)
-        request.state.note = {"act": wanted.name, **as_body(wanted)}
-        caller = server.caller(request.state, signin.token, f"act_{wanted.name}", request_id)
+            return replace(await _preview(context, study, form), unsure=True)
+        context.note(act=wanted.name, **as_body(wanted))
+        caller = context.caller(f"act_{wanted.name}", request_id)
         found = await study.act(caller, wanted)
     except EverholdError as error:
         return _Shown(fault=PageFault.of(error))
@@ -196,22 +187,15 @@ async def _done(
     return _Shown(cards=cards, next=chosen if isinstance(chosen, str) else "")
 
 
-async def _page(
-    server: ServerState,
-    study: StudyWriter,
-    signin: SignIn,
-    request: Request,
-    form: ActForm,
-    shown: _Shown,
-) -> Response:
+async def _page(context: PageContext, study: StudyWriter, form: ActForm, shown: _Shown) -> Response:
     """The whole page, or the part of it that changes."""
-    kind, part = form.kind, bool(request.headers.get("hx-request"))
+    kind, part = form.kind, bool(context.request.headers.get("hx-request"))
     values: dict[str, Any] = {"shown": shown, "form": form, "kind": kind, "final": is_final(kind)}
     if part and not (shown.cards or shown.fault):
         found = render("act_preview.html", code=shown.status, status={"name": study.name}, **values)
         found.headers["HX-Retarget"] = "#preview"
         return found
-    about = await run_in_threadpool(about_study, server, study, signin, request)
+    about = await run_in_threadpool(about_study, context, study)
     values |= {
         "fault": shown.fault,
         "found": None,

@@ -14,12 +14,11 @@ from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
 from everhold.report.certificate import certificate_html, certificate_json, cite
 from everhold.server.act_forms import round_links
-from everhold.server.dependencies import RecordedOf, SignedIn, StateOf
+from everhold.server.dependencies import PageContext, PageContextOf, RecordedOf
 from everhold.server.log import LogFilter, log_to_csv
 from everhold.server.pages.rendering import render
-from everhold.server.state import Served, ServerState
+from everhold.server.state import Served
 from everhold.server.study_writer import StudyWriter
-from everhold.server.tokens import Token
 
 __all__ = ["router"]
 
@@ -38,9 +37,9 @@ def _download(name: str) -> dict[str, str]:
 
 
 @router.get("/studies/{name}/history")
-def history(served: RecordedOf, signin: SignedIn, server: StateOf, request: Request, page: int = 1) -> Response:
+def history(served: RecordedOf, context: PageContextOf, page: int = 1) -> Response:
     """What was asked, the latest first, with parts underneath."""
-    asked, wanted, token = served.file().log, _filter(request), signin.token
+    asked, wanted, token = served.file().log, _filter(context.request), context.token
     found = wanted.all(asked)
     found.reverse()
     pages = max(1, -(-len(found) // _PAGE))
@@ -49,9 +48,9 @@ def history(served: RecordedOf, signin: SignedIn, server: StateOf, request: Requ
     given |= {"surprises": "true"} if wanted.surprises else {}
     return render(
         "history.html",
-        session=signin,
+        session=context.signin,
         here="studies",
-        status=(status := server.status(served, signin.token)),
+        status=(status := context.server.status(served, token)),
         round_acts=() if status["closed"] or not isinstance(served, StudyWriter) else round_links(token, served.name),
         wanted=wanted,
         questions=found[(page - 1) * _PAGE : page * _PAGE],
@@ -79,20 +78,20 @@ def history_json(served: RecordedOf, request: Request) -> Response:
 
 
 @router.get("/studies/{name}/certificate")
-def certificate(served: RecordedOf, signin: SignedIn, server: StateOf) -> Response:
+def certificate(served: RecordedOf, context: PageContextOf) -> Response:
     """The certificate's page, which has the study audited."""
-    return render("certificate.html", session=signin, here="studies", status=server.status(served, signin.token))
+    status = context.server.status(served, context.token)
+    return render("certificate.html", session=context.signin, here="studies", status=status)
 
 
-async def _replayed(
-    server: ServerState, served: Served, token: Token, make: Callable[[StudyFile, Audit], Response]
-) -> Response:
-    server.rate.require(token.id, 10.0)
-    return await server.slots.run(token.id, lambda: make(*server.audited(served)))
+async def _replayed(context: PageContext, served: Served, make: Callable[[StudyFile, Audit], Response]) -> Response:
+    server, whose = context.server, context.token.id
+    server.rate.require(whose, 10.0)
+    return await server.slots.run(whose, lambda: make(*server.audited(served)))
 
 
 @router.get("/studies/{name}/certificate/audited")
-async def audited(served: RecordedOf, signin: SignedIn, server: StateOf) -> Response:
+async def audited(served: RecordedOf, context: PageContextOf) -> Response:
     """The result of the audit, as a part of the page."""
 
     def shown(file: StudyFile, found: Audit) -> Response:
@@ -105,25 +104,25 @@ async def audited(served: RecordedOf, signin: SignedIn, server: StateOf) -> Resp
             place=shlex.quote(served.path.name),
         )
 
-    return await _replayed(server, served, signin.token, shown)
+    return await _replayed(context, served, shown)
 
 
 @router.get("/studies/{name}/certificate/page")
-async def certificate_page(served: RecordedOf, signin: SignedIn, server: StateOf) -> Response:
+async def certificate_page(served: RecordedOf, context: PageContextOf) -> Response:
     """The certificate, as a page that stands alone."""
 
     def shown(file: StudyFile, found: Audit) -> Response:
-        return HTMLResponse(certificate_html(file, found, server.about(served)))
+        return HTMLResponse(certificate_html(file, found, context.server.about(served)))
 
-    return await _replayed(server, served, signin.token, shown)
+    return await _replayed(context, served, shown)
 
 
 @router.get("/studies/{name}/certificate.json")
-async def certificate_data(served: RecordedOf, signin: SignedIn, server: StateOf) -> Response:
+async def certificate_data(served: RecordedOf, context: PageContextOf) -> Response:
     """The certificate, for programs."""
 
     def written(file: StudyFile, found: Audit) -> Response:
-        text = json.dumps(certificate_json(file, found, server.about(served)), ensure_ascii=False, indent=1)
+        text = json.dumps(certificate_json(file, found, context.server.about(served)), ensure_ascii=False, indent=1)
         return PlainTextResponse(text, media_type="application/json", headers=_download("certificate.json"))
 
-    return await _replayed(server, served, signin.token, written)
+    return await _replayed(context, served, written)

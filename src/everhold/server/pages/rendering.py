@@ -12,11 +12,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from everhold.report.percent import shown_cells, value_and_interval
+from everhold.server.dependencies import PageContext
 from everhold.server.errors import HTTPRefusal, http_error_of
 from everhold.server.forms import bar
 from everhold.server.glossary import GLOSSARY
 from everhold.server.middleware import SignInFirst
-from everhold.server.state import ServerState
 from everhold.version import VERSION
 
 __all__ = ["PageFault", "fields_of", "form_of", "page_fault", "render"]
@@ -109,10 +109,10 @@ async def fields_of(request: Request, *, files: int) -> dict[str, Any]:
         raise HTTPRefusal(400, "malformed", "the form cannot be read. Expected UTF-8, as a browser sends it.") from None
 
 
-async def form_of(request: Request, server: ServerState) -> dict[str, Any]:
+async def form_of(context: PageContext) -> dict[str, Any]:
     """The fields that a page of this server sent, or a refusal."""
-    given = await fields_of(request, files=1)
+    given = await fields_of(context.request, files=1)
     csrf = given.get("csrf")
-    server.signins.require_form(request, request.state.signin, csrf if isinstance(csrf, str) else None)
-    server.require_live(request.state.token)  # the body may have taken its time
+    context.server.signins.require_form(context.request, context.signin, csrf if isinstance(csrf, str) else None)
+    context.server.require_live(context.token)  # the body may have taken its time
     return given

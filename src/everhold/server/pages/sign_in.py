@@ -7,7 +7,7 @@ import re
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from everhold.server.dependencies import SignedIn, StateOf
+from everhold.server.dependencies import PageContextOf, RequestContext, SignedIn, StateOf
 from everhold.server.pages.rendering import fields_of, form_of, render
 
 __all__ = ["router"]
@@ -41,16 +41,17 @@ async def signed_in(request: Request, server: StateOf) -> Response:
         said = "This token is not valid. It may be incomplete, expired or revoked."
         return render("sign_in.html", code=401, failed=said, next=_local(to))
     server.rate.require(token.id)
-    request.state.token, request.state.note = token, {"signed": "in"}
+    request.state.token = token
+    RequestContext(server, token, request).note(signed="in")
     return response
 
 
 @router.post("/sign-out")
-async def sign_out(request: Request, server: StateOf) -> Response:
+async def sign_out(context: PageContextOf) -> Response:
     """Sign out."""
-    await form_of(request, server)
+    await form_of(context)
     response = RedirectResponse("/sign-in", status_code=303)
-    server.signins.end(request, response)
+    context.server.signins.end(context.request, response)
     return response
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from markupsafe import Markup
 from starlette.responses import RedirectResponse, Response
@@ -16,11 +16,9 @@ from everhold.errors import EverholdError
 from everhold.queries.disclosed import width_factor
 from everhold.report.figure import session_svg
 from everhold.server.act_forms import act_links, round_links
-from everhold.server.dependencies import ServedFor, SignedIn, StateOf, StudyFor
+from everhold.server.dependencies import PageContext, PageContextOf, ServedFor, StudyFor
 from everhold.server.forms import FIELDS, KINDS, AnswerCard, QuestionForm, described, vocabulary
 from everhold.server.pages.rendering import PageFault, form_of, render
-from everhold.server.signins import SignIn
-from everhold.server.state import ServerState
 from everhold.server.study_writer import StudyWriter
 from everhold.statistics.statistic import Statistic
 from everhold.trial import Trial
@@ -37,9 +35,10 @@ _DRAWN = 400
 _NARROW = 360  # pixels of a narrow screen's picture
 
 
-def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request: Request) -> dict[str, Any]:
+def about_study(context: PageContext, study: StudyWriter) -> dict[str, Any]:
     """What a study's page shows beside the answer."""
-    status, file, schema = server.status(study, signin.token), study.file(), study.schema
+    server, token = context.server, context.token
+    status, file, schema = server.status(study, token), study.file(), study.schema
     columns = [
         {"name": name, "kind": one.kind, "declared": described(one), "example": study.examples[name]}
         for name, one in ((name, schema[name]) for name in schema)
@@ -48,7 +47,7 @@ def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request
     narrow = session_svg(file.rounds, budget=status["budget"], most_drawn=_DRAWN, wide=_NARROW) if file.rounds else ""
     public = server.config.public_url
     return {
-        "session": signin,
+        "session": context.signin,
         "here": "studies",
         "status": status,
         "columns": columns,
@@ -58,31 +57,29 @@ def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request
         "recent": list(reversed(file.log[-_RECENT:])),
         "kinds": KINDS,
         "fields": list(FIELDS.values()),
-        "may_ask": signin.token.allows("ask", study.name),
-        "acts": act_links(signin.token, study.name),
-        "round_acts": () if status["closed"] else round_links(signin.token, study.name),
-        "url": public.rstrip("/") if public is not None else str(request.base_url).rstrip("/"),
+        "may_ask": token.allows("ask", study.name),
+        "acts": act_links(token, study.name),
+        "round_acts": () if status["closed"] else round_links(token, study.name),
+        "url": public.rstrip("/") if public is not None else str(context.request.base_url).rstrip("/"),
     }
 
 
 @router.get("/studies/{name}")
-def study(
-    served: ServedFor.READ, signin: SignedIn, server: StateOf, request: Request, question: str = "", kind: str = "share"
-) -> Response:
+def study(served: ServedFor.READ, context: PageContextOf, question: str = "", kind: str = "share") -> Response:
     """The question box, the figure, the last questions, the columns."""
     if not isinstance(served, StudyWriter):
         return RedirectResponse(f"/{served.kind}s/{quote(served.name, safe='')}", status_code=303)
     form = QuestionForm(kind if kind in KINDS else "share", question)
-    return render("study.html", **about_study(server, served, signin, request), form=form, found=None)
+    return render("study.html", **about_study(context, served), form=form, found=None)
 
 
 @router.get("/studies/{name}/check")
-async def check(study: StudyFor.READ, signin: SignedIn, server: StateOf, request: Request) -> Response:
+async def check(study: StudyFor.READ, context: PageContextOf) -> Response:
     """What the public side says of a question while it is typed."""
-    form = QuestionForm.read(request.query_params)
+    form = QuestionForm.read(context.request.query_params)
     if not form.question:
         return render("check.html", said=[])
-    caller = server.caller(request.state, signin.token, form.kind, None)
+    caller = context.caller(form.kind)
     try:
         wanted = form.statistic()
         found = await study.try_both(caller, wanted)
@@ -92,11 +89,11 @@ async def check(study: StudyFor.READ, signin: SignedIn, server: StateOf, request
 
 
 @router.post("/studies/{name}/ask")
-async def ask(study: StudyFor.ASK, signin: SignedIn, server: StateOf, request: Request) -> Response:
+async def ask(study: StudyFor.ASK, context: PageContextOf) -> Response:
     """The answer to the question box."""
-    form = QuestionForm.read(await form_of(request, server))
-    request.state.note = {"asked": form.kind, "act": form.act, "question": form.question}
-    caller = server.caller(request.state, signin.token, form.kind, None)
+    form = QuestionForm.read(await form_of(context))
+    context.note(asked=form.kind, act=form.act, question=form.question)
+    caller = context.caller(form.kind)
     found, fault = None, None
     try:
         wanted = form.statistic()
@@ -104,8 +101,8 @@ async def ask(study: StudyFor.ASK, signin: SignedIn, server: StateOf, request: R
         found = AnswerCard.of(result, wanted, form.question, schema=study.schema)
     except EverholdError as error:
         fault = _paid(PageFault.of(error), len(caller.paid))
-    about = await run_in_threadpool(about_study, server, study, signin, request)
-    template = "answered.html" if request.headers.get("hx-request") else "study.html"
+    about = await run_in_threadpool(about_study, context, study)
+    template = "answered.html" if context.request.headers.get("hx-request") else "study.html"
     return render(template, code=200 if fault is None else fault.status, **about, form=form, found=found, fault=fault)
 
 
