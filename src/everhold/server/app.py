@@ -19,7 +19,7 @@ from everhold.errors import EverholdError
 from everhold.server.api import api
 from everhold.server.dependencies import AuditorOf, StateOf
 from everhold.server.errors import error_response
-from everhold.server.middleware import RequestMiddleware
+from everhold.server.middleware import RequestMiddleware, below
 from everhold.server.pages import page_fault, pages
 from everhold.server.state import ServerState
 from everhold.server.tokens import Token
@@ -95,7 +95,7 @@ def description(request: Request) -> Response:
     return JSONResponse(request.app.openapi())
 
 
-_PROGRAMS = ("/v1", "/metrics", "/openapi.json", "/health", "/static")
+_JSON_ERRORS = tuple(path + end for path in ("/v1", "/metrics", "/openapi.json", "/health", "/static") for end in ("", "/"))
 
 
 async def _handled(request: Request, error: Exception) -> Response:
@@ -104,8 +104,7 @@ async def _handled(request: Request, error: Exception) -> Response:
 
 def _respond(request: Request, error: Exception) -> Response:
     """An error: for programs in the one shape of all errors, for people as a page."""
-    path = request.url.path
-    if path in _PROGRAMS or path.startswith(tuple(f"{one}/" for one in _PROGRAMS)):
+    if below(request.url.path, _JSON_ERRORS):
         return error_response(request, error)
     return page_fault(request, error)
 

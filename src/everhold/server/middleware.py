@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["OPEN", "RequestMiddleware", "SignInFirst"]
+__all__ = ["OPEN", "RequestMiddleware", "SignInFirst", "below"]
 
 _MOST_OF_ONE = 200  # requests of one token, or of one address without a token, at once
 _MOST_SUBMITTING = 3  # submissions of one at once: each is held in memory
@@ -47,7 +47,7 @@ _CSP = (
 
 OPEN = ("/health", "/sign-in", "/static/")
 """Paths that need neither a token nor a sign-in; one that ends in a slash stands for all below it."""
-_PROGRAMS = ("/v1", "/v1/", "/metrics")  # a token, and never a cookie
+_TOKEN_ONLY = ("/v1", "/v1/", "/metrics")  # never a cookie
 
 
 class SignInFirst(EverholdError):
@@ -105,9 +105,9 @@ class RequestMiddleware:
 
     def _check(self, scope: Scope, headers: Headers, exchange: _Exchange) -> None:
         path, state = scope["path"], scope["state"]
-        if not _below(path, OPEN):
+        if not below(path, OPEN):
             bearer, address = _bearer(headers), _address(scope)
-            if _below(path, _PROGRAMS) or (path == "/openapi.json" and bearer is not None):
+            if below(path, _TOKEN_ONLY) or (path == "/openapi.json" and bearer is not None):
                 state["token"] = self.server.admit(bearer, address)
             else:
                 state["signin"] = self.server.signins.of(Request(scope))
@@ -212,10 +212,10 @@ class _Exchange:
             await response(self._scope, self._receive, self.send)
 
 
-def _below(path: str, paths: tuple[str, ...]) -> bool:
+def below(path: str, paths: tuple[str, ...]) -> bool:
     """Whether a path is one of these paths, or below one of them.
 
-    >>> [_below(path, ("/v1", "/v1/", "/static/")) for path in ("/v1", "/v1/studies", "/v10", "/static/page.css")]
+    >>> [below(path, ("/v1", "/v1/", "/static/")) for path in ("/v1", "/v1/studies", "/v10", "/static/page.css")]
     [True, True, False, True]
     """
     return any(path == one or (one.endswith("/") and path.startswith(one)) for one in paths)
