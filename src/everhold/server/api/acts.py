@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from everhold.acts import ACTS, AnyAct, as_body, to_result
 from everhold.server.dependencies import ContextOf, StudyFor
 from everhold.server.request_schemas import ActBody, act_body
-from everhold.server.response_schemas import act_schema
+from everhold.server.result_schemas import act_schema
 from everhold.server.study_writer import StudyWriter
 
 __all__ = ["router"]

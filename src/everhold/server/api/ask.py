@@ -12,7 +12,7 @@ from everhold.results import JsonResult
 from everhold.server.dependencies import ContextOf, RequestContext, StatisticRequest, StudyFor, statistic_request
 from everhold.server.errors import HTTPRefusal
 from everhold.server.request_schemas import Ask, AskMany, Body, TryOut, statistic_body
-from everhold.server.response_schemas import AnyResult, AskedMany, PreviewOut, TrialOut, result_schema
+from everhold.server.result_schemas import AnyResult, AskedMany, PreviewOut, TrialOut, result_schema
 from everhold.server.study_writer import StudyWriter
 from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.parameters import arguments

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query
 from starlette.responses import JSONResponse, Response
 
 from everhold.contest.board import Submission
+from everhold.server.contest_schemas import BoardOut, ContestOut, DuelOut, RankingPreviewOut, SubmissionOut
 from everhold.server.dependencies import ContestFor, ContextOf, StateOf, TokenOf
 from everhold.server.errors import HTTPRefusal
 from everhold.server.request_schemas import DuelBody
-from everhold.server.response_schemas import BoardOut, ContestOut, DuelOut, RankingPreviewOut, SubmissionOut
 
 __all__ = ["require_scored", "router"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from everhold.server.contest_schemas import GateCheckOut, GateStatusOut, TotalGainOut
 from everhold.server.dependencies import ContextOf, GateFor
 from everhold.server.request_schemas import GateBody, GateCheckBody
-from everhold.server.response_schemas import GateCheckOut, GateStatusOut, TotalGainOut
 
 __all__ = ["router"]
 

@@ -12,7 +12,7 @@ from everhold.ledger.store import Store
 from everhold.report.certificate import certificate_html, certificate_json
 from everhold.server.dependencies import RecordedOf, ServedFor, StateOf, TokenOf
 from everhold.server.log import LogFilter
-from everhold.server.response_schemas import AuditOut, LogOut, StatusOut, StudiesOut, StudyOut
+from everhold.server.record_schemas import AuditOut, LogOut, StatusOut, StudiesOut, StudyOut
 
 __all__ = ["router"]
 
