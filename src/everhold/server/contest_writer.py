@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from everhold.contest.board import Board, Submission
     from everhold.contest.ranking_preview import RankingPreview
     from everhold.ledger.files import FileStamps
-    from everhold.server.study_writer import Caller
+    from everhold.server.caller import Caller
     from everhold.server.time_grid import TimeGrid
 
 __all__ = ["ContestWriter"]

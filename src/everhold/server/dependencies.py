@@ -12,13 +12,14 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Request
 
 from everhold.acts import Permission
+from everhold.server.caller import Caller
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
 from everhold.server.gate_writer import GateWriter
 from everhold.server.request_schemas import StatisticBody
 from everhold.server.signins import SignIn
 from everhold.server.state import Served, ServerState
-from everhold.server.study_writer import Caller, StudyWriter
+from everhold.server.study_writer import StudyWriter
 from everhold.server.tokens import Token
 
 __all__ = [

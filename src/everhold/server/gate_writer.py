@@ -15,7 +15,7 @@ from everhold.server.viewed_writer import ViewedWriter
 if TYPE_CHECKING:
     from everhold.gate.results import CheckResult, GateStatus, TotalGain
     from everhold.ledger.files import FileStamps
-    from everhold.server.study_writer import Caller
+    from everhold.server.caller import Caller
     from everhold.server.time_grid import TimeGrid
 
 __all__ = ["GateWriter"]

@@ -19,6 +19,7 @@ from everhold.ledger.reader import StudyFile
 from everhold.queries.request import AskedBy
 from everhold.report.certificate import AboutStudy, guarantee
 from everhold.report.facts import budget_facts, study_facts
+from everhold.server.caller import Caller
 from everhold.server.config import Config, StudyAt
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
@@ -26,7 +27,7 @@ from everhold.server.gate_writer import GateWriter
 from everhold.server.job_queue import OwnThread, StartRunner
 from everhold.server.limits import Slots, TokenBucket
 from everhold.server.signins import SignIns
-from everhold.server.study_writer import Caller, StudyWriter
+from everhold.server.study_writer import StudyWriter
 from everhold.server.time_grid import TimeGrid
 from everhold.server.tokens import Token, Tokens
 from everhold.session.study import audit_study, require_head
