@@ -119,13 +119,13 @@ def _metrics(server: ServerState, token: Token) -> str:
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
             lines.append(f"everhold_{name}{{{shown}}} {value}")
 
-    seen = {one.name: server.status(one, token) for one in server.readable_by(token)}
+    statuses = {served.name: server.status(served, token) for served in server.readable_by(token)}
     for name, kind, about, key in (
         ("rounds_total", "counter", "Rounds answered.", "rounds"),
         ("surprises_total", "counter", "Surprises among them.", "surprises"),
         ("price_nats", "gauge", "The price so far.", "price"),
     ):
-        add(name, kind, about, [({"study": study}, status[key]) for study, status in seen.items()])
+        add(name, kind, about, [({"study": study}, status[key]) for study, status in statuses.items()])
     counts = sorted(server.counts.items()) if not token.studies else []
     requests = [({"route": route, "status": status}, count) for (route, status), count in counts]
     add("http_requests_total", "counter", "Requests by route and status.", requests)

@@ -95,7 +95,9 @@ class ContestWriter(ViewedWriter[_View]):
     def refused(self, entrant: str) -> list[dict[str, Any]]:
         """An entrant's own submissions that were not scored, the latest first, as far as their answers have left."""
         logged = self.contest.log()[: self.view.logged]
-        return [one for one in reversed(logged) if one["entrant"] == entrant and one["round"] is None]
+        return [
+            submission for submission in reversed(logged) if submission["entrant"] == entrant and submission["round"] is None
+        ]
 
     def close(self) -> None:
         """Score what waits, then stop."""

@@ -103,8 +103,8 @@ AuditorOf = Annotated[Token, Depends(_auditor)]
 async def _signed_in(request: Request, server: StateOf) -> SignIn:
     """Who is signed in on the page, if the token is still live."""
     server.require_live(request.state.token)
-    found: SignIn = request.state.signin
-    return found
+    signin: SignIn = request.state.signin
+    return signin
 
 
 SignedIn = Annotated[SignIn, Depends(_signed_in)]
@@ -125,31 +125,31 @@ PageContextOf = Annotated[PageContext, Depends(_page_context)]
 
 
 def _study_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, StudyWriter]]:
-    async def found(name: Name, token: TokenOf, server: StateOf) -> StudyWriter:
+    async def dependency(name: Name, token: TokenOf, server: StateOf) -> StudyWriter:
         return server.study(name, token, permission)
 
-    return found
+    return dependency
 
 
 def _contest_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, ContestWriter]]:
-    async def found(name: Name, token: TokenOf, server: StateOf) -> ContestWriter:
+    async def dependency(name: Name, token: TokenOf, server: StateOf) -> ContestWriter:
         return server.contest(name, token, permission)
 
-    return found
+    return dependency
 
 
 def _gate_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, GateWriter]]:
-    async def found(name: Name, token: TokenOf, server: StateOf) -> GateWriter:
+    async def dependency(name: Name, token: TokenOf, server: StateOf) -> GateWriter:
         return server.gate(name, token, permission)
 
-    return found
+    return dependency
 
 
 def _served_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, Served]]:
-    async def found(name: Name, token: TokenOf, server: StateOf) -> Served:
+    async def dependency(name: Name, token: TokenOf, server: StateOf) -> Served:
         return server.find(name, token, permission)
 
-    return found
+    return dependency
 
 
 async def _recorded(name: Name, token: TokenOf, server: StateOf) -> Served:
@@ -178,13 +178,13 @@ def statistic_request(shape: type[StatisticBody]) -> Any:
     A token that may not even read is refused whatever the body says.
     """
 
-    async def found(
+    async def dependency(
         study: StudyFor.READ, name: Name, token: TokenOf, server: StateOf, body: StatisticBody
     ) -> StatisticRequest:
         return StatisticRequest(study if body.rehearse else server.study(name, token, "ask"), body)
 
-    found.__annotations__["body"] = shape
-    return Annotated[StatisticRequest, Depends(found)]
+    dependency.__annotations__["body"] = shape
+    return Annotated[StatisticRequest, Depends(dependency)]
 
 
 class ContestFor:

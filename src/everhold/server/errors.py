@@ -121,8 +121,8 @@ def http_error_of(error: Exception) -> tuple[int, str, str, dict[str, Any], dict
         code = "privacy_used_up" if isinstance(error, PrivacyUsedUp) else "precision_exhausted"
         return 409, code, str(error), details, {}
     if isinstance(error, RequestConflict):
-        said = _OWN_ID.sub("'", str(error))  # as the caller wrote it
-        return 409, "request_conflict", said, {}, {}
+        message = _OWN_ID.sub("'", str(error))  # as the caller wrote it
+        return 409, "request_conflict", message, {}, {}
     if isinstance(error, GateUsedUp):
         return 409, "used_up", str(error), {}, {}
     if isinstance(error, HoldoutClosed):
@@ -134,26 +134,26 @@ def http_error_of(error: Exception) -> tuple[int, str, str, dict[str, Any], dict
     if isinstance(error, Busy):
         return 429, "too_many", str(error), {}, {"Retry-After": "1"}
     if isinstance(error, LedgerError):
-        said = "This study is temporarily unavailable. Recorded answers are safe. Contact the custodian or retry later."
-        return 503, "unavailable", said, {}, {"Retry-After": "5"}
+        message = "This study is temporarily unavailable. Recorded answers are safe. Contact the custodian or retry later."
+        return 503, "unavailable", message, {}, {"Retry-After": "5"}
     if isinstance(error, DataError):  # whatever it is, so that no failure says more than another
-        said = (
+        message = (
             "The private rows cannot be read now. No unrecorded answer was returned. Contact the custodian or retry later."
         )
-        return 503, "unavailable", said, {}, {"Retry-After": "5"}
+        return 503, "unavailable", message, {}, {"Retry-After": "5"}
     return 500, "unforeseen", "Internal error. No unrecorded answer was returned.", {}, {}
 
 
 def _malformed(error: RequestValidationError) -> tuple[int, str, str, dict[str, Any], dict[str, str]]:
     """What is wrong with a body or a parameter, and where; never the input itself."""
     faults = []
-    for one in error.errors()[:10]:
-        if one["type"] == "model_attributes_type" and one["loc"] == ("body",):
-            said = "the body is not a JSON object. Send one, with the header 'Content-Type: application/json'."
-            return 422, "malformed", said, {"faults": [{"where": "body", "what": "not an object"}]}, {}
-        if one["type"] == "json_invalid":
+    for problem in error.errors()[:10]:
+        if problem["type"] == "model_attributes_type" and problem["loc"] == ("body",):
+            message = "the body is not a JSON object. Send one, with the header 'Content-Type: application/json'."
+            return 422, "malformed", message, {"faults": [{"where": "body", "what": "not an object"}]}, {}
+        if problem["type"] == "json_invalid":
             return 400, "malformed", "the body is not JSON. Expected an object, as /docs describes it.", {}, {}
-        where = ".".join(str(part) for part in one["loc"] if part != "body")
-        faults.append({"where": where or "body", "what": str(one["msg"])})
-    said = "; ".join(f"{one['where']}: {one['what']}" for one in faults[:3])
-    return 422, "malformed", f"{said}. /docs describes what is expected.", {"faults": faults}, {}
+        where = ".".join(str(part) for part in problem["loc"] if part != "body")
+        faults.append({"where": where or "body", "what": str(problem["msg"])})
+    message = "; ".join(f"{problem['where']}: {problem['what']}" for problem in faults[:3])
+    return 422, "malformed", f"{message}. /docs describes what is expected.", {"faults": faults}, {}

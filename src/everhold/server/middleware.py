@@ -88,8 +88,8 @@ class RequestMiddleware:
         except TimeoutError:
             exchange.status = exchange.status or 408
         except asyncio.CancelledError:  # the server stops, and waits no longer
-            said = "the server is stopping. Ask again under the same request id when it is back."
-            await exchange.refuse(503, "unavailable", said, {"Retry-After": "5"})
+            message = "the server is stopping. Ask again under the same request id when it is back."
+            await exchange.refuse(503, "unavailable", message, {"Retry-After": "5"})
         except Exception as error:
             # The text of an unforeseen error may hold anything: the log gets its kind and place alone.
             frames = traceback.extract_tb(error.__traceback__)[-6:]
@@ -218,7 +218,7 @@ def below(path: str, paths: tuple[str, ...]) -> bool:
     >>> [below(path, ("/v1", "/v1/", "/static/")) for path in ("/v1", "/v1/studies", "/v10", "/static/page.css")]
     [True, True, False, True]
     """
-    return any(path == one or (one.endswith("/") and path.startswith(one)) for one in paths)
+    return any(path == prefix or (prefix.endswith("/") and path.startswith(prefix)) for prefix in paths)
 
 
 def _bearer(headers: Headers) -> str | None:
@@ -238,10 +238,10 @@ def _address(scope: Scope) -> str:
 def _limit(server: ServerState, path: str) -> int:
     if path == "/sign-in":
         return min(_ANONYMOUS_BYTES, server.config.max_body_bytes)
-    if (found := _SUBMISSION.fullmatch(path)) is not None:
-        one = server.served.get(found[1])
-        if isinstance(one, ContestWriter):
-            return max(server.config.max_body_bytes, one.contest.rules.most_bytes + 100_000)
-        if isinstance(one, GateWriter):
-            return max(server.config.max_body_bytes, _BYTES_A_CASE * (one.gate.rules.cases + one.gate.rules.visible))
+    if (match := _SUBMISSION.fullmatch(path)) is not None:
+        served = server.served.get(match[1])
+        if isinstance(served, ContestWriter):
+            return max(server.config.max_body_bytes, served.contest.rules.most_bytes + 100_000)
+        if isinstance(served, GateWriter):
+            return max(server.config.max_body_bytes, _BYTES_A_CASE * (served.gate.rules.cases + served.gate.rules.visible))
     return server.config.max_body_bytes

@@ -64,7 +64,7 @@ class ReleasedView(Generic[V]):
         """Let readers see a view once the last of its answers leaves."""
         with self._lock:
             now = self._grid.clock()
-            release_time = max((self._grid.slot(one, now) for one in arrived), default=now)
+            release_time = max((self._grid.slot(moment, now) for moment in arrived), default=now)
             if self._pending:
                 release_time = max(release_time, self._pending[-1][0])
             self._pending.append((release_time, view))

@@ -82,13 +82,15 @@ class ServerState:
         self._audits: dict[str, tuple[StudyFile, Audit]] = {}
         self.counts: dict[tuple[str, str], int] = {}
         try:
-            for one in config.studies:
-                say(f"Opening {one.path} …")
-                self.served[one.path.stem] = self._opened(one)
-                ended = getattr(self.served[one.path.stem], "ended_at_opening", None)
+            for place in config.studies:
+                say(f"Opening {place.path} …")
+                self.served[place.path.stem] = self._opened(place)
+                ended = getattr(self.served[place.path.stem], "ended_at_opening", None)
                 if ended is not None:
                     say(ended)
-                self._about[one.path.stem] = AboutStudy(one.title, one.custodian, one.contact, description=one.description)
+                self._about[place.path.stem] = AboutStudy(
+                    place.title, place.custodian, place.contact, description=place.description
+                )
             if config.log is not None:
                 self._log = config.log.open("a", encoding="utf-8", errors="replace")
         except BaseException:
@@ -101,22 +103,24 @@ class ServerState:
             return self._given_grid
         return TimeGrid((default if step_ms is None else step_ms) / 1000.0, clock=self.clock)
 
-    def _opened(self, one: StudyAt) -> Served:
-        if one.expect_head is not None:
-            require_head(one.path, one.expect_head)
-        own = self.config.grid_ms if one.grid_ms is None else one.grid_ms
-        if one.path.with_name(one.path.name + ".contest.json").exists():
-            return ContestWriter(one.path, grid=self._grid(own, _GRID_MS), charges_each=one.charges_each, start=self._start)
-        if one.path.with_name(one.path.name + ".gate.json").exists():
-            return GateWriter(one.path, grid=self._grid(own, _GRID_MS), charges_each=one.charges_each, start=self._start)
+    def _opened(self, place: StudyAt) -> Served:
+        if place.expect_head is not None:
+            require_head(place.path, place.expect_head)
+        own = self.config.grid_ms if place.grid_ms is None else place.grid_ms
+        if place.path.with_name(place.path.name + ".contest.json").exists():
+            return ContestWriter(
+                place.path, grid=self._grid(own, _GRID_MS), charges_each=place.charges_each, start=self._start
+            )
+        if place.path.with_name(place.path.name + ".gate.json").exists():
+            return GateWriter(place.path, grid=self._grid(own, _GRID_MS), charges_each=place.charges_each, start=self._start)
         return StudyWriter(
-            one.path,
+            place.path,
             grid=lambda study: self._grid(own, _REMOTE_GRID_MS if study.binding == "table" else _GRID_MS),
             slots=self.slots,
-            data=one.data,
+            data=place.data,
             most_questions=self.config.most_questions,
             question_seconds=self.config.question_seconds,
-            charges_each=one.charges_each,
+            charges_each=place.charges_each,
             start=self._start,
         )
 
@@ -132,10 +136,10 @@ class ServerState:
 
     def require_live(self, token: Token) -> Token:
         """The token, if it is still live: a body may have taken its time."""
-        found = self.tokens.by_digest(token.digest)
-        if found is None:
+        known = self.tokens.by_digest(token.digest)
+        if known is None:
             raise _unknown()
-        return found
+        return known
 
     def caller(self, state: Any, token: Token, kind: str, request_id: str | None) -> Caller:
         """Who asks. Request ids are each token's own, and each kind of question's."""
@@ -160,10 +164,10 @@ class ServerState:
             raise HTTPRefusal(
                 403, "not_allowed", f"this token does not allow that: its scope is {token.scope}, for {reach}."
             )
-        found = self.served.get(name)
-        if found is None:
+        served = self.served.get(name)
+        if served is None:
             raise HTTPRefusal(404, "no_such_study", "there is no study of that name here. GET /v1/studies lists them.")
-        return found
+        return served
 
     def study(self, name: str, token: Token, permission: Permission) -> StudyWriter:
         """A study that can be asked."""
@@ -200,7 +204,7 @@ class ServerState:
 
     def readable_by(self, token: Token) -> list[Served]:
         """All that a token may read."""
-        return [one for name, one in self.served.items() if token.allows("read", name)]
+        return [served for name, served in self.served.items() if token.allows("read", name)]
 
     # what is shown --------------------------------------------------------------------------------------------------
 
@@ -241,9 +245,9 @@ class ServerState:
             file = served.file()
             if (kept := self._audits.get(served.name)) is not None and kept[0].head == file.head:
                 return kept
-            found = audit_study(served.path, expect_head=str(file.head), records=file.head.records)
-            self._audits[served.name] = (file, found)
-            return file, found
+            audit = audit_study(served.path, expect_head=str(file.head), records=file.head.records)
+            self._audits[served.name] = (file, audit)
+            return file, audit
 
     def record_for(self, name: str, token: Token) -> Served:
         """The record of a study is for its readers; that of a contest, which holds submissions, for auditors."""
@@ -272,7 +276,7 @@ class ServerState:
 
     def revoke_token(self, custodian: Token, which: str) -> Token:
         """Stop a token that a custodian may see."""
-        if which not in {one.id for one in self.tokens_of(custodian)}:
+        if which not in {token.id for token in self.tokens_of(custodian)}:
             raise HTTPRefusal(404, "no_such_token", "there is no token of that id. GET /v1/tokens lists them.")
         return self.tokens.revoke(which)
 
@@ -288,7 +292,7 @@ class ServerState:
             self.tokens.all()
         except EverholdError:
             return False
-        return not any(one.broken or one.stalled for one in self.served.values())
+        return not any(served.broken or served.stalled for served in self.served.values())
 
     # the record of requests ----------------------------------------------------------------------------------------
 

@@ -101,12 +101,12 @@ class Tokens:
     def all(self) -> tuple[Token, ...]:
         """All tokens, revoked and expired ones too, as the file has them now."""
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except FileNotFoundError:
             return ()
         except OSError as error:
             raise LedgerError(f"{self.path} cannot be read ({error.strerror}).") from None
-        mark = (found.st_mtime_ns, found.st_ino, found.st_size)
+        mark = (status.st_mtime_ns, status.st_ino, status.st_size)
         seen, tokens = self._kept
         if mark != seen:
             tokens = self._load()
@@ -119,11 +119,11 @@ class Tokens:
 
     def by_digest(self, digest: str) -> Token | None:
         """The live token with this digest."""
-        now, found = self._clock(), None
+        now, known = self._clock(), None
         for token in self.all():
             if hmac.compare_digest(token.digest, digest):
-                found = token
-        return found if found is not None and found.live(now) else None
+                known = token
+        return known if known is not None and known.live(now) else None
 
     def create(self, name: str, scope: str, *, studies: Sequence[str] = (), days: float | None = None) -> tuple[str, Token]:
         """A new token: its secret, which is shown this once, and what is kept of it."""
@@ -133,7 +133,7 @@ class Tokens:
             raise SettingError("a token is for somebody: a name of up to 100 printable letters.")
         if days is not None and not 0.0 < days <= 36_500.0:
             raise SettingError(f"a token lasts up to 36,500 days, not {days!r}.")
-        if several := [one for one in studies if "," in one]:
+        if several := [study for study in studies if "," in study]:
             raise SettingError(f"{several[0]!r} is not the name of one study. Name each by itself: --study a --study b.")
         now = self._clock()
         secret = PREFIX + secrets.token_urlsafe(32)
@@ -176,10 +176,10 @@ class Tokens:
     def _load(self) -> tuple[Token, ...]:
         try:
             kept = read_json(self.path)["tokens"]
-            found = tuple(Token(**{**one, "studies": tuple(one["studies"])}) for one in kept)
-            for one in found:
-                one.live(self._clock())  # its times can be read
-            return found
+            tokens = tuple(Token(**{**entry, "studies": tuple(entry["studies"])}) for entry in kept)
+            for token in tokens:
+                token.live(self._clock())  # its times can be read
+            return tokens
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LedgerError(f"{self.path} cannot be read as a file of tokens ({error}).") from None
 

@@ -80,8 +80,8 @@ class ViewedWriter(Generic[W]):
     async def do(self, work: Callable[[], T], arrived: float | None) -> T:
         """Do this in the writer's thread. It leaves on the grid, with a result or an error."""
         async with self._grid.release(arrived):
-            found: T = await asyncio.wrap_future(self._jobs.put(work, arrived))
-        return found
+            result: T = await asyncio.wrap_future(self._jobs.put(work, arrived))
+        return result
 
     def _handle(self, jobs: list[Job[Any]]) -> None:
         for job in jobs:
@@ -92,7 +92,7 @@ class ViewedWriter(Generic[W]):
             self._busy = True
             try:
                 try:
-                    found = job.work()
+                    result = job.work()
                     self.broken = False
                 except RequestConflict:  # the caller's mistake
                     raise
@@ -106,7 +106,7 @@ class ViewedWriter(Generic[W]):
             except BaseException as error:
                 job.future.set_exception(error)
                 return
-        job.future.set_result(found)
+        job.future.set_result(result)
 
     @property
     def view(self) -> W:

@@ -27,11 +27,11 @@ _REFUSED = {
 _CSV = {"schema": {"type": "string"}, "example": "id,prediction\n0,1\n1,0\n"}
 
 
-def require_scored(found: Submission) -> None:
+def require_scored(submission: Submission) -> None:
     """A submission that was not scored is an error, with all that is known of it."""
-    if found.state in _REFUSED:
-        status, code = _REFUSED[found.state]
-        raise HTTPRefusal(status, code, f"{found.reason} Nothing was charged.", details=found.to_dict())
+    if submission.state in _REFUSED:
+        status, code = _REFUSED[submission.state]
+        raise HTTPRefusal(status, code, f"{submission.reason} Nothing was charged.", details=submission.to_dict())
 
 
 @router.post(
@@ -45,9 +45,9 @@ async def submit(contest: ContestFor.ASK, context: ContextOf) -> Response:
     predictions = await context.request.body()
     context.server.require_live(context.token)
     context.note(submitted=len(predictions))
-    found = await contest.submit(context.token.name, predictions, arrived=context.arrived)
-    require_scored(found)
-    return JSONResponse(found.to_dict())
+    submission = await contest.submit(context.token.name, predictions, arrived=context.arrived)
+    require_scored(submission)
+    return JSONResponse(submission.to_dict())
 
 
 @router.get("/contests/{name}", summary="The rules", response_model=ContestOut)

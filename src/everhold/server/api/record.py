@@ -51,8 +51,10 @@ def log(
     """Questions and acts as people asked them, by pages; statistics with their parts. Of a contest for auditors: it holds
     what was submitted."""
     asked = served.file().log
-    found, following = LogFilter(contains, who, surprises).page(asked, after, limit)
-    return JSONResponse({"questions": [one.to_dict() for one in found], "next": following, "total": len(asked)})
+    questions, following = LogFilter(contains, who, surprises).page(asked, after, limit)
+    return JSONResponse(
+        {"questions": [question.to_dict() for question in questions], "next": following, "total": len(asked)}
+    )
 
 
 @router.get(
@@ -81,9 +83,9 @@ async def certificate(
 async def audit(served: ServedFor.AUDIT, token: TokenOf, server: StateOf) -> Response:
     """Every byte, every hash, every answer again, without the private rows. For auditors and custodians."""
     server.rate.require(token.id, 10.0)
-    file, found = await server.slots.run(token.id, lambda: server.audited(served))
-    counts = {"ok": found.ok, "rounds": found.rounds, "surprises": found.surprises}
-    return JSONResponse({**counts, "found": str(found), "head": str(file.head)})
+    file, replayed = await server.slots.run(token.id, lambda: server.audited(served))
+    counts = {"ok": replayed.ok, "rounds": replayed.rounds, "surprises": replayed.surprises}
+    return JSONResponse({**counts, "found": str(replayed), "head": str(file.head)})
 
 
 @router.get(
@@ -97,8 +99,8 @@ async def file(served: ServedFor.AUDIT, token: TokenOf, server: StateOf) -> Resp
     data, records = await server.slots.run(token.id, lambda: _snapshot(served.path))
     while served.progress.records < records and not served.broken:  # until all that is in it has left
         await server.grid.until(max(served.release_time(), server.clock() + 0.001))
-    said = {"Content-Disposition": "attachment; filename=study.everhold"}
-    return Response(data, media_type="application/vnd.sqlite3", headers=said)
+    headers = {"Content-Disposition": "attachment; filename=study.everhold"}
+    return Response(data, media_type="application/vnd.sqlite3", headers=headers)
 
 
 def _snapshot(path: Path) -> tuple[bytes, int]:

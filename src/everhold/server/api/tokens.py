@@ -19,7 +19,7 @@ router = APIRouter(tags=["tokens"])
 @router.get("/tokens", summary="All tokens", response_model=TokensOut)
 def listed(token: TokenOf, server: StateOf) -> Response:
     """For custodians; never their secrets. A custodian of some studies sees the tokens of those."""
-    return JSONResponse({"tokens": [one.shown() for one in server.tokens_of(token)]})
+    return JSONResponse({"tokens": [known.shown() for known in server.tokens_of(token)]})
 
 
 @router.post("/tokens", summary="Make a token", response_model=TokenMade, status_code=201)

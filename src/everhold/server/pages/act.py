@@ -49,8 +49,8 @@ class _Shown:
 
     Attributes:
         wrong: what is wrong with the form, so that there is no preview.
-        said: the preview in sentences.
-        priced: whether they say what later intervals are.
+        sentences: the preview.
+        priced: whether these say what later intervals are.
         expected, unshown: the intervals to expect, and how many more there are.
         previewed: which act was previewed; empty: none.
         request_id: under which it will be done.
@@ -61,7 +61,7 @@ class _Shown:
     """
 
     wrong: PageFault | None = None
-    said: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     priced: bool = False
     expected: tuple[AnswerCard, ...] = ()
     unshown: int = 0
@@ -129,7 +129,7 @@ async def _preview(context: PageContext, study: StudyWriter, form: ActForm) -> _
         return _Shown(wrong=PageFault.of(error))
     cards = act_cards(wanted, list(preview.results), schema=study.schema) if preview.results else []
     return _Shown(
-        said=_said(study, wanted, preview),
+        sentences=_sentences(study, wanted, preview),
         priced=bool(preview.cost_text),
         expected=tuple(cards[:_SHOWN]),
         unshown=max(0, len(cards) - _SHOWN),
@@ -144,25 +144,25 @@ def _round(study: StudyWriter, wanted: AnyAct) -> LoggedRound | None:
     return next(iter(study.file().rounds[number - 1 : number]), None) if number else None
 
 
-def _said(study: StudyWriter, wanted: AnyAct, preview: ActPreview) -> tuple[str, ...]:
+def _sentences(study: StudyWriter, wanted: AnyAct, preview: ActPreview) -> tuple[str, ...]:
     """A preview in sentences."""
-    said = []
-    if isinstance(wanted, Certify) and (one := _round(study, wanted)) is not None:
+    sentences = []
+    if isinstance(wanted, Certify) and (past := _round(study, wanted)) is not None:
         price = study.progress.budget.claim_price(checked_spend(wanted.spend))
-        said.append(
-            f"Round {one.round:,}, {one.question}: {one.value_text} in {one.interval_text}, computed at "
-            f"{one.answer.price:.1f} nats. Certified at {price:.1f} nats, the interval is narrower."
+        sentences.append(
+            f"Round {past.round:,}, {past.question}: {past.value_text} in {past.interval_text}, computed at "
+            f"{past.answer.price:.1f} nats. Certified at {price:.1f} nats, the interval is narrower."
         )
     if is_final(type(wanted)):
         many = len(questions_of(wanted))
         read = "Nothing is read" if not many else "1 question is read" if many == 1 else f"{many:,} questions are read"
-        said.append(f"{read}, then the study is closed: nothing private is read again.")
+        sentences.append(f"{read}, then the study is closed: nothing private is read again.")
     if cost := preview.cost_text:
         more = ", if the forecasts fit; wider if they are off" if preview.results else ""
-        said.append(f"{cost[:1].upper()}{cost[1:]}{more}.")
+        sentences.append(f"{cost[:1].upper()}{cost[1:]}{more}.")
     if charge := preview.charge:
-        said.append(f"{charge[:1].upper()}{charge[1:]}.")
-    return tuple(said)
+        sentences.append(f"{charge[:1].upper()}{charge[1:]}.")
+    return tuple(sentences)
 
 
 async def _done(context: PageContext, study: StudyWriter, form: ActForm, given: dict[str, Any]) -> _Shown:
@@ -177,13 +177,13 @@ async def _done(context: PageContext, study: StudyWriter, form: ActForm, given: 
             return replace(await _preview(context, study, form), unsure=True)
         context.note(act=wanted.name, **as_body(wanted))
         caller = context.caller(f"act_{wanted.name}", request_id)
-        found = await study.act(caller, wanted)
+        result = await study.act(caller, wanted)
     except EverholdError as error:
         return _Shown(fault=PageFault.of(error))
     past = _round(study, wanted)
     question = "" if past is None else past.question
-    chosen = questions_of(wanted)[found.index] if isinstance(found, Choice) else None
-    cards = tuple(act_cards(wanted, found, question, study.schema))
+    chosen = questions_of(wanted)[result.index] if isinstance(result, Choice) else None
+    cards = tuple(act_cards(wanted, result, question, study.schema))
     return _Shown(cards=cards, next=chosen if isinstance(chosen, str) else "")
 
 
@@ -192,9 +192,9 @@ async def _page(context: PageContext, study: StudyWriter, form: ActForm, shown: 
     kind, part = form.kind, bool(context.request.headers.get("hx-request"))
     values: dict[str, Any] = {"shown": shown, "form": form, "kind": kind, "final": is_final(kind)}
     if part and not (shown.cards or shown.fault):
-        found = render("act_preview.html", code=shown.status, status={"name": study.name}, **values)
-        found.headers["HX-Retarget"] = "#preview"
-        return found
+        preview = render("act_preview.html", code=shown.status, status={"name": study.name}, **values)
+        preview.headers["HX-Retarget"] = "#preview"
+        return preview
     about = await run_in_threadpool(about_study, context, study)
     values |= {
         "fault": shown.fault,

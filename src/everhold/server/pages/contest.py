@@ -48,23 +48,23 @@ def _about(context: PageContext, contest: ContestWriter) -> dict[str, Any]:
 
 
 @router.get("/contests/{name}")
-def contest(found: ContestFor.READ, context: PageContextOf) -> Response:
+def contest(contest: ContestFor.READ, context: PageContextOf) -> Response:
     """The board."""
-    return render("contest.html", **_about(context, found))
+    return render("contest.html", **_about(context, contest))
 
 
 @router.post("/contests/{name}/submissions")
 async def submit(contest: ContestFor.ASK, context: PageContextOf) -> Response:
     """A file with predictions."""
     predictions = (await form_of(context)).get("predictions")
-    fault, found, drawn = None, None, Markup("")
+    fault, submission, drawn = None, None, Markup("")
     try:
         if not isinstance(predictions, bytes) or not predictions:
             _no_file()
         context.note(submitted=len(predictions))
-        found = await contest.submit(context.token.name, predictions, arrived=context.arrived)
-        require_scored(found)
-        if (score := found.score) is not None:
+        submission = await contest.submit(context.token.name, predictions, arrived=context.arrived)
+        require_scored(submission)
+        if (score := submission.score) is not None:
             numbers = (score.value, score.low, score.high)
             drawn = Markup(axis_svg(*numbers, bottom=score.bottom, top=score.top))
     except EverholdError as error:
@@ -72,7 +72,7 @@ async def submit(contest: ContestFor.ASK, context: PageContextOf) -> Response:
         if fault.status in (413, 422):
             fault = replace(fault, then="Nothing was charged. Correct the file and submit it again.")
     shown = await run_in_threadpool(_about, context, contest)
-    shown |= {"submission": None if fault else found, "drawn": drawn, "fault": fault}
+    shown |= {"submission": None if fault else submission, "drawn": drawn, "fault": fault}
     template = "submitted_part.html" if context.request.headers.get("hx-request") else "contest.html"
     return render(template, code=200 if fault is None else fault.status, **shown)
 

@@ -38,16 +38,16 @@ def _about(context: PageContext, gate: GateWriter) -> dict[str, Any]:
 
 
 @router.get("/gates/{name}")
-def gate(found: GateFor.READ, context: PageContextOf) -> Response:
+def gate(gate: GateFor.READ, context: PageContextOf) -> Response:
     """Where it stands."""
-    return render("gate.html", **_about(context, found))
+    return render("gate.html", **_about(context, gate))
 
 
 @router.post("/gates/{name}/checks")
 async def check(gate: GateFor.ASK, context: PageContextOf) -> Response:
     """A file with a candidate's outcomes."""
     form = await form_of(context)
-    fault, found, gaps = None, None, None
+    fault, result, gaps = None, None, None
     try:
         content = form.get("outcomes")
         if not isinstance(content, bytes) or not content:
@@ -56,13 +56,13 @@ async def check(gate: GateFor.ASK, context: PageContextOf) -> Response:
         context.note(checked=len(outcomes.cases))
         caller = context.caller("check")
         gaps = gate.gate.gaps(outcomes)
-        found = await gate.check(outcomes.runs, caller, name=_text(form.get("name")), artifact=None)
+        result = await gate.check(outcomes.runs, caller, name=_text(form.get("name")), artifact=None)
     except EverholdError as error:
         fault = PageFault.of(error)
         if fault.status in (413, 422):
             fault = replace(fault, then="Nothing was charged. Correct the file and check it again.")
     shown = await run_in_threadpool(_about, context, gate)
-    shown |= {"checked": found, "fault": fault, "gaps": gaps}
+    shown |= {"checked": result, "fault": fault, "gaps": gaps}
     return render("gate.html", code=200 if fault is None else fault.status, **shown)
 
 

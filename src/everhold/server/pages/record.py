@@ -40,9 +40,9 @@ def _download(name: str) -> dict[str, str]:
 def history(served: RecordedOf, context: PageContextOf, page: int = 1) -> Response:
     """What was asked, the latest first, with parts underneath."""
     asked, wanted, token = served.file().log, _filter(context.request), context.token
-    found = wanted.all(asked)
-    found.reverse()
-    pages = max(1, -(-len(found) // _PAGE))
+    questions = wanted.all(asked)
+    questions.reverse()
+    pages = max(1, -(-len(questions) // _PAGE))
     page = min(max(page, 1), pages)
     given = {"contains": wanted.contains or "", "who": wanted.who or ""}
     given |= {"surprises": "true"} if wanted.surprises else {}
@@ -53,12 +53,12 @@ def history(served: RecordedOf, context: PageContextOf, page: int = 1) -> Respon
         status=(status := context.server.status(served, token)),
         round_acts=() if status["closed"] or not isinstance(served, StudyWriter) else round_links(token, served.name),
         wanted=wanted,
-        questions=found[(page - 1) * _PAGE : page * _PAGE],
-        count=len(found),
+        questions=questions[(page - 1) * _PAGE : page * _PAGE],
+        count=len(questions),
         total=len(asked),
         page=page,
         pages=pages,
-        people=sorted({one.who for one in asked if one.who}),
+        people=sorted({question.who for question in asked if question.who}),
         query=urlencode(given, errors="replace"),
     )
 
@@ -66,15 +66,15 @@ def history(served: RecordedOf, context: PageContextOf, page: int = 1) -> Respon
 @router.get("/studies/{name}/history.csv")
 def history_csv(served: RecordedOf, request: Request) -> Response:
     """The same as CSV."""
-    found = _filter(request).all(served.file().log)
-    return PlainTextResponse(log_to_csv(found), media_type="text/csv", headers=_download("history.csv"))
+    questions = _filter(request).all(served.file().log)
+    return PlainTextResponse(log_to_csv(questions), media_type="text/csv", headers=_download("history.csv"))
 
 
 @router.get("/studies/{name}/history.json")
 def history_json(served: RecordedOf, request: Request) -> Response:
     """The same as JSON."""
-    found = _filter(request).all(served.file().log)
-    return JSONResponse([one.to_dict() for one in found], headers=_download("history.json"))
+    questions = _filter(request).all(served.file().log)
+    return JSONResponse([question.to_dict() for question in questions], headers=_download("history.json"))
 
 
 @router.get("/studies/{name}/certificate")
@@ -94,10 +94,10 @@ async def _replayed(context: PageContext, served: Served, make: Callable[[StudyF
 async def audited(served: RecordedOf, context: PageContextOf) -> Response:
     """The result of the audit, as a part of the page."""
 
-    def shown(file: StudyFile, found: Audit) -> Response:
+    def shown(file: StudyFile, audit: Audit) -> Response:
         return render(
             "audited.html",
-            audit=found,
+            audit=audit,
             cite=cite(file),
             head=str(file.head),
             name=served.name,
@@ -111,8 +111,8 @@ async def audited(served: RecordedOf, context: PageContextOf) -> Response:
 async def certificate_page(served: RecordedOf, context: PageContextOf) -> Response:
     """The certificate, as a page that stands alone."""
 
-    def shown(file: StudyFile, found: Audit) -> Response:
-        return HTMLResponse(certificate_html(file, found, context.server.about(served)))
+    def shown(file: StudyFile, audit: Audit) -> Response:
+        return HTMLResponse(certificate_html(file, audit, context.server.about(served)))
 
     return await _replayed(context, served, shown)
 
@@ -121,8 +121,8 @@ async def certificate_page(served: RecordedOf, context: PageContextOf) -> Respon
 async def certificate_data(served: RecordedOf, context: PageContextOf) -> Response:
     """The certificate, for programs."""
 
-    def written(file: StudyFile, found: Audit) -> Response:
-        text = json.dumps(certificate_json(file, found, context.server.about(served)), ensure_ascii=False, indent=1)
+    def written(file: StudyFile, audit: Audit) -> Response:
+        text = json.dumps(certificate_json(file, audit, context.server.about(served)), ensure_ascii=False, indent=1)
         return PlainTextResponse(text, media_type="application/json", headers=_download("certificate.json"))
 
     return await _replayed(context, served, written)

@@ -74,8 +74,8 @@ class PageFault:
         status, _, message, _, _ = http_error_of(error)
         if status == 404:
             message = "there is no page or study at this address, or it has another name."
-        said, _, excerpt = (message[:1].upper() + message[1:]).partition("\n")
-        return cls(_TITLES.get(status, "Something went wrong"), said, excerpt, _THEN.get(status, ""), status)
+        sentence, _, excerpt = (message[:1].upper() + message[1:]).partition("\n")
+        return cls(_TITLES.get(status, "Something went wrong"), sentence, excerpt, _THEN.get(status, ""), status)
 
 
 def render(template: str, /, *, code: int = 200, **values: Any) -> HTMLResponse:
@@ -95,9 +95,9 @@ def page_fault(request: Request, error: Exception) -> Response:
     headers = error.headers if isinstance(error, HTTPRefusal) else {}
     name = "answer.html" if request.headers.get("hx-request") else "fault.html"
     signin = getattr(request.state, "signin", None)
-    found = render(name, code=fault.status, fault=fault, found=None, request_id=request.state.request_id, session=signin)
-    found.headers.update(headers)
-    return found
+    response = render(name, code=fault.status, fault=fault, found=None, request_id=request.state.request_id, session=signin)
+    response.headers.update(headers)
+    return response
 
 
 async def fields_of(request: Request, *, files: int) -> dict[str, Any]:

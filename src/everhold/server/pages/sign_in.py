@@ -38,8 +38,8 @@ async def signed_in(request: Request, server: StateOf) -> Response:
     token = server.signins.start(secret.strip(), response)
     if token is None:
         server.anonymous.require(request.client.host if request.client else "?")
-        said = "This token is not valid. It may be incomplete, expired or revoked."
-        return render("sign_in.html", code=401, failed=said, next=_local(to))
+        message = "This token is not valid. It may be incomplete, expired or revoked."
+        return render("sign_in.html", code=401, failed=message, next=_local(to))
     server.rate.require(token.id)
     request.state.token = token
     RequestContext(server, token, request).note(signed="in")
@@ -58,8 +58,8 @@ async def sign_out(context: PageContextOf) -> Response:
 @router.get("/")
 def studies(signin: SignedIn, server: StateOf) -> Response:
     """All studies that the token may see."""
-    found = [server.status(one, signin.token) for one in server.readable_by(signin.token)]
-    return render("studies.html", session=signin, here="studies", studies=found)
+    statuses = [server.status(served, signin.token) for served in server.readable_by(signin.token)]
+    return render("studies.html", session=signin, here="studies", studies=statuses)
 
 
 @router.get("/docs")

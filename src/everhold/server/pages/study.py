@@ -40,8 +40,8 @@ def about_study(context: PageContext, study: StudyWriter) -> dict[str, Any]:
     server, token = context.server, context.token
     status, file, schema = server.status(study, token), study.file(), study.schema
     columns = [
-        {"name": name, "kind": one.kind, "declared": described(one), "example": study.examples[name]}
-        for name, one in ((name, schema[name]) for name in schema)
+        {"name": name, "kind": column.kind, "declared": described(column), "example": study.examples[name]}
+        for name, column in ((name, schema[name]) for name in schema)
     ]
     drawn = session_svg(file.rounds, budget=status["budget"], most_drawn=_DRAWN) if file.rounds else ""
     narrow = session_svg(file.rounds, budget=status["budget"], most_drawn=_DRAWN, wide=_NARROW) if file.rounds else ""
@@ -82,10 +82,10 @@ async def check(study: StudyFor.READ, context: PageContextOf) -> Response:
     caller = context.caller(form.kind)
     try:
         wanted = form.statistic()
-        found = await study.try_both(caller, wanted)
+        trial = await study.try_both(caller, wanted)
     except EverholdError as error:
         return render("check.html", fault=PageFault.of(error))
-    return render("check.html", said=_previewed(found, wanted, form.question, study.schema))
+    return render("check.html", said=_previewed(trial, wanted, form.question, study.schema))
 
 
 @router.post("/studies/{name}/ask")
@@ -94,16 +94,16 @@ async def ask(study: StudyFor.ASK, context: PageContextOf) -> Response:
     form = QuestionForm.read(await form_of(context))
     context.note(asked=form.kind, act=form.act, question=form.question)
     caller = context.caller(form.kind)
-    found, fault = None, None
+    card, fault = None, None
     try:
         wanted = form.statistic()
         result = await (study.act(caller, Read(wanted)) if form.act == "read" else study.ask(caller, wanted))
-        found = AnswerCard.of(result, wanted, form.question, schema=study.schema)
+        card = AnswerCard.of(result, wanted, form.question, schema=study.schema)
     except EverholdError as error:
         fault = _paid(PageFault.of(error), len(caller.paid))
     about = await run_in_threadpool(about_study, context, study)
     template = "answered.html" if context.request.headers.get("hx-request") else "study.html"
-    return render(template, code=200 if fault is None else fault.status, **about, form=form, found=found, fault=fault)
+    return render(template, code=200 if fault is None else fault.status, **about, form=form, found=card, fault=fault)
 
 
 def _paid(fault: PageFault, parts: int) -> PageFault:
@@ -116,7 +116,7 @@ def _paid(fault: PageFault, parts: int) -> PageFault:
 
 def _previewed(trial: Trial, asked: Statistic[Any], question: str, schema: Schema) -> list[str]:
     """What asking and what reading would show, and what each costs."""
-    ask, read = (AnswerCard.of(found, asked, question, schema=schema) for found in (trial.ask, trial.read))
+    ask, read = (AnswerCard.of(result, asked, question, schema=schema) for result in (trial.ask, trial.read))
     if ask.cells:
         first = f"Can be asked: {len(ask.cells)} shares. Ask: {ask.cells[0][0]} {ask.cells[0][2]}, …, if nothing surprises"
         second = f"Read: {read.cells[0][0]} {read.cells[0][2]}, …"

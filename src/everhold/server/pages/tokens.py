@@ -25,12 +25,12 @@ _SCOPES = {
 
 
 def _listed(context: PageContext, status: int = 200, **more: Any) -> Response:
-    found = sorted(context.server.tokens_of(context.token), key=lambda one: (one.state != "live", one.created))
+    listed = sorted(context.server.tokens_of(context.token), key=lambda token: (token.state != "live", token.created))
     form = {"name": "", "scope": "analyst", "studies": "", "days": "90"}
     values: dict[str, Any] = {
         "session": context.signin,
         "here": "tokens",
-        "tokens": found,
+        "tokens": listed,
         "studies": [one.name for one in context.server.readable_by(context.token)],
         "scopes": _SCOPES,
         "made": None,
