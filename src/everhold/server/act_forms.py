@@ -247,8 +247,18 @@ def _disclosed(act: AnyAct, result: Any, asked: Sequence[object]) -> AnswerCard:
         by = getattr(act, "by", 0.0)
         title = f"Is {title_of(asked[0])} larger than {title_of(asked[1])}{f' by more than {by:g}' if by else ''}"
         title += f" given {given}?" if (given := getattr(act, "given", None)) else "?"
-    kind = _capitalised(kind_of_act(act.name))
-    return AnswerCard(title, value, sentence, Markup(""), verdict, "", [], rounds, False, kind)
+    return AnswerCard(
+        title=title,
+        value=value,
+        sentence=sentence,
+        drawn=Markup(""),
+        verdict=verdict,
+        what="",
+        cells=[],
+        rounds=rounds,
+        surprise=False,
+        kind=_capitalised(kind_of_act(act.name)),
+    )
 
 
 def _capitalised(text: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Request
 
@@ -26,6 +26,7 @@ __all__ = [
     "AuditorOf",
     "ContestFor",
     "ContextOf",
+    "GateFor",
     "PageContext",
     "PageContextOf",
     "RecordedOf",
@@ -37,7 +38,10 @@ __all__ = [
     "StudyFor",
     "TokenOf",
     "statistic_request",
+    "study_for",
 ]
+
+S = TypeVar("S", bound=Served)
 
 Name = Annotated[str, Path(max_length=200, description="The study's name: its file's stem.", examples=["patients"])]
 
@@ -124,30 +128,11 @@ async def _page_context(request: Request, signin: SignedIn, server: StateOf) -> 
 PageContextOf = Annotated[PageContext, Depends(_page_context)]
 
 
-def _study_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, StudyWriter]]:
-    async def dependency(name: Name, token: TokenOf, server: StateOf) -> StudyWriter:
-        return server.study(name, token, permission)
-
-    return dependency
-
-
-def _contest_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, ContestWriter]]:
-    async def dependency(name: Name, token: TokenOf, server: StateOf) -> ContestWriter:
-        return server.contest(name, token, permission)
-
-    return dependency
-
-
-def _gate_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, GateWriter]]:
-    async def dependency(name: Name, token: TokenOf, server: StateOf) -> GateWriter:
-        return server.gate(name, token, permission)
-
-    return dependency
-
-
-def _served_for(permission: Permission) -> Callable[..., Coroutine[Any, Any, Served]]:
-    async def dependency(name: Name, token: TokenOf, server: StateOf) -> Served:
-        return server.find(name, token, permission)
+def _served_for(
+    find: Callable[[ServerState, str, Token, Permission], S], permission: Permission
+) -> Callable[..., Coroutine[Any, Any, S]]:
+    async def dependency(name: Name, token: TokenOf, server: StateOf) -> S:
+        return find(server, name, token, permission)
 
     return dependency
 
@@ -159,9 +144,14 @@ async def _recorded(name: Name, token: TokenOf, server: StateOf) -> Served:
 class StudyFor:
     """A study that the token allows to ask, to read or to manage."""
 
-    ASK = Annotated[StudyWriter, Depends(_study_for("ask"))]
-    READ = Annotated[StudyWriter, Depends(_study_for("read"))]
-    MANAGE = Annotated[StudyWriter, Depends(_study_for("manage"))]
+    ASK = Annotated[StudyWriter, Depends(_served_for(ServerState.study, "ask"))]
+    READ = Annotated[StudyWriter, Depends(_served_for(ServerState.study, "read"))]
+    MANAGE = Annotated[StudyWriter, Depends(_served_for(ServerState.study, "manage"))]
+
+
+def study_for(permission: Permission) -> Any:
+    """What a route depends on whose permission is known when it is made."""
+    return Annotated[StudyWriter, Depends(_served_for(ServerState.study, permission))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,24 +180,24 @@ def statistic_request(shape: type[StatisticBody]) -> Any:
 class ContestFor:
     """A contest that the token allows to enter, to read or to manage."""
 
-    ASK = Annotated[ContestWriter, Depends(_contest_for("ask"))]
-    READ = Annotated[ContestWriter, Depends(_contest_for("read"))]
-    MANAGE = Annotated[ContestWriter, Depends(_contest_for("manage"))]
+    ASK = Annotated[ContestWriter, Depends(_served_for(ServerState.contest, "ask"))]
+    READ = Annotated[ContestWriter, Depends(_served_for(ServerState.contest, "read"))]
+    MANAGE = Annotated[ContestWriter, Depends(_served_for(ServerState.contest, "manage"))]
 
 
 class GateFor:
     """A gate that the token allows to check candidates with, to read or to manage."""
 
-    ASK = Annotated[GateWriter, Depends(_gate_for("ask"))]
-    READ = Annotated[GateWriter, Depends(_gate_for("read"))]
-    MANAGE = Annotated[GateWriter, Depends(_gate_for("manage"))]
+    ASK = Annotated[GateWriter, Depends(_served_for(ServerState.gate, "ask"))]
+    READ = Annotated[GateWriter, Depends(_served_for(ServerState.gate, "read"))]
+    MANAGE = Annotated[GateWriter, Depends(_served_for(ServerState.gate, "manage"))]
 
 
 class ServedFor:
     """A study or a contest that the token allows to read or to audit."""
 
-    READ = Annotated[Served, Depends(_served_for("read"))]
-    AUDIT = Annotated[Served, Depends(_served_for("audit"))]
+    READ = Annotated[Served, Depends(_served_for(ServerState.find, "read"))]
+    AUDIT = Annotated[Served, Depends(_served_for(ServerState.find, "audit"))]
 
 
 RecordedOf = Annotated[Served, Depends(_recorded)]

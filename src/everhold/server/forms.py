@@ -273,8 +273,20 @@ class AnswerCard:
         scale = f"Drawn from 0 to {100 * top:.3g} %."
         rounds = f"{len(shares):,} questions. {scale} {note}".strip()
         kind = _kind(shares.parts[-1]) if shares.parts else ""
-        surprise = shares.surprises > 0
-        return cls(shares.what, "", "", Markup(""), "", shares.what, cells, rounds, surprise, kind, heads, grid)
+        return cls(
+            title=shares.what,
+            value="",
+            sentence="",
+            drawn=Markup(""),
+            verdict="",
+            what=shares.what,
+            cells=cells,
+            rounds=rounds,
+            surprise=shares.surprises > 0,
+            kind=kind,
+            heads=heads,
+            grid=grid,
+        )
 
 
 def _unit(asked: Statistic[Any], schema: Schema | None) -> tuple[str, float]:

@@ -104,7 +104,7 @@ def _line(
     price: object,
     whom: Sequence[str],
 ) -> list[object]:
-    values = [repr(one) if isinstance(one, float) else one for one in (*numbers, surprise, price)]
+    values = [repr(value) if isinstance(value, float) else value for value in (*numbers, surprise, price)]
     return [number, part_of, round, *(_plain(text) for text in texts), *values, *(_plain(text) for text in whom)]
 
 

@@ -143,8 +143,7 @@ class RequestMiddleware:
     def _log(self, scope: Scope, status: int) -> None:
         state, route = scope["state"], scope.get("route")
         where = getattr(route, "path", "?")
-        key = (str(where), str(status))
-        self.server.counts[key] = self.server.counts.get(key, 0) + 1
+        self.server.counts[str(where), str(status)] += 1
         if scope["path"].startswith(("/static/", "/health")) and status < 400:
             return
         token = state["token"]

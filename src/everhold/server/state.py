@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -80,14 +81,13 @@ class ServerState:
         self._log: IO[str] | None = None
         self._writing, self._auditing = Lock(), Lock()
         self._audits: dict[str, tuple[StudyFile, Audit]] = {}
-        self.counts: dict[tuple[str, str], int] = {}
+        self.counts: Counter[tuple[str, str]] = Counter()  # of requests, by route and status
         try:
             for place in config.studies:
                 say(f"Opening {place.path} …")
-                self.served[place.path.stem] = self._opened(place)
-                ended = getattr(self.served[place.path.stem], "ended_at_opening", None)
-                if ended is not None:
-                    say(ended)
+                self.served[place.path.stem] = served = self._opened(place)
+                if isinstance(served, StudyWriter) and served.ended_at_opening is not None:
+                    say(served.ended_at_opening)
                 self._about[place.path.stem] = AboutStudy(
                     place.title, place.custodian, place.contact, description=place.description
                 )

@@ -130,7 +130,15 @@ class ViewedWriter(Generic[W]):
     def progress(self) -> StudyProgress:
         """Where its study stands."""
         file = self.file()
-        return StudyProgress(len(file.rounds), 0, file.surprises, file.budget, str(file.head), len(file.acts), file.closed)
+        return StudyProgress(
+            rounds=len(file.rounds),
+            findings=0,
+            surprises=file.surprises,
+            budget=file.budget,
+            head=str(file.head),
+            acts=len(file.acts),
+            closed=file.closed,
+        )
 
     @property
     def stalled(self) -> bool:

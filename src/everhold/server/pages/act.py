@@ -28,7 +28,7 @@ from everhold.server.act_forms import (
     statistic_fields,
     takes_questions,
 )
-from everhold.server.dependencies import PageContext, PageContextOf, ServedFor, StudyFor
+from everhold.server.dependencies import PageContext, PageContextOf, ServedFor, study_for
 from everhold.server.forms import AnswerCard
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.pages.study import about_study
@@ -108,9 +108,8 @@ def _add(kind: type[AnyAct]) -> None:
             shown = await _done(context, study, form, given)
         return await _page(context, study, form, shown)
 
-    allowed: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
     for route, method in ((show, "GET"), (send, "POST")):
-        route.__annotations__["study"] = allowed[kind.permission]
+        route.__annotations__["study"] = study_for(kind.permission)
         router.add_api_route(f"/studies/{{name}}/acts/{kind.name}", route, methods=[method])
 
 

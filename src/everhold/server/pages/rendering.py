@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from everhold.report.percent import shown_cells, value_and_interval
 from everhold.server.dependencies import PageContext
-from everhold.server.errors import HTTPRefusal, http_error_of
+from everhold.server.errors import HTTPRefusal, refusal_of
 from everhold.server.forms import bar
 from everhold.server.glossary import GLOSSARY
 from everhold.server.middleware import SignInFirst
@@ -71,7 +71,8 @@ class PageFault:
     @classmethod
     def of(cls, error: Exception) -> PageFault:
         """From any error that a route may raise."""
-        status, _, message, _, _ = http_error_of(error)
+        refusal = refusal_of(error)
+        status, message = refusal.status, str(refusal)
         if status == 404:
             message = "there is no page or study at this address, or it has another name."
         sentence, _, excerpt = (message[:1].upper() + message[1:]).partition("\n")
