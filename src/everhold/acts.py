@@ -26,9 +26,9 @@ __all__ = [
     "Close",
     "CompareTwo",
     "IsBetter",
+    "Permission",
     "Read",
     "ReadMany",
-    "Scope",
     "act_from",
     "as_body",
     "as_sent",
@@ -40,8 +40,8 @@ __all__ = [
     "to_result",
 ]
 
-Scope = Literal["ask", "manage"]
-"""What a token must allow."""
+Permission = Literal["ask", "read", "audit", "manage"]
+"""What a token may allow."""
 Question = object
 """A question as text, or a statistic."""
 
@@ -69,7 +69,7 @@ class AnyAct(Protocol):
     Attributes:
         name: what it is called in every interface.
         title: in a word or two, for people.
-        scope: what a token must allow.
+        permission: what a token must allow.
         when: when to use it, for people and agents.
         costs: what it costs later answers.
         example: arguments that show how it is done.
@@ -77,7 +77,7 @@ class AnyAct(Protocol):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    scope: ClassVar[Scope]
+    permission: ClassVar[Permission]
     when: ClassVar[str]
     costs: ClassVar[str]
     example: ClassVar[Mapping[str, Any]]
@@ -89,7 +89,7 @@ class Read:
 
     name: ClassVar[str] = "read"
     title: ClassVar[str] = "Read"
-    scope: ClassVar[Scope] = "ask"
+    permission: ClassVar[Permission] = "ask"
     when: ClassVar[str] = "Use it for the few numbers that you need before you can go on. Close with what you will report."
     costs: ClassVar[str] = (
         "It discloses the value to a small cell, so every later interval is wider; try_out says by how much."
@@ -107,7 +107,7 @@ class ReadMany:
 
     name: ClassVar[str] = "read_many"
     title: ClassVar[str] = "Read several"
-    scope: ClassVar[Scope] = "ask"
+    permission: ClassVar[Permission] = "ask"
     when: ClassVar[str] = "Use it when you know all the numbers that you need: they do not widen each other."
     costs: ClassVar[str] = "Each value is disclosed to a small cell, so every later interval is wider."
     example: ClassVar[Mapping[str, Any]] = {
@@ -124,7 +124,7 @@ class BestOf:
 
     name: ClassVar[str] = "best_of"
     title: ClassVar[str] = "Best of several"
-    scope: ClassVar[Scope] = "ask"
+    permission: ClassVar[Permission] = "ask"
     when: ClassVar[str] = "Use it to choose among many candidates; then read the one that was chosen."
     costs: ClassVar[str] = "About the logarithm of the number of candidates, in nats, for all later intervals."
     example: ClassVar[Mapping[str, Any]] = {"questions": ["smoker", "age > 60", "bmi > 30"]}
@@ -142,7 +142,7 @@ class IsBetter:
 
     name: ClassVar[str] = "is_better"
     title: ClassVar[str] = "Is it better"
-    scope: ClassVar[Scope] = "ask"
+    permission: ClassVar[Permission] = "ask"
     when: ClassVar[str] = "Use it for a step of a search. It says nothing certain about the population: compare does."
     costs: ClassVar[str] = "About one bit for all later intervals."
     example: ClassVar[Mapping[str, Any]] = {"first": "smoker", "second": "age > 80", "by": 0.05}
@@ -158,7 +158,7 @@ class CompareTwo:
 
     name: ClassVar[str] = "compare"
     title: ClassVar[str] = "Compare"
-    scope: ClassVar[Scope] = "ask"
+    permission: ClassVar[Permission] = "ask"
     when: ClassVar[str] = (
         "Use it to decide between two for good. Two yes/no questions are compared by the rows on which they differ, which "
         "finds much smaller differences than two intervals do."
@@ -182,7 +182,7 @@ class Certify:
 
     name: ClassVar[str] = "certify"
     title: ClassVar[str] = "Certify"
-    scope: ClassVar[Scope] = "ask"
+    permission: ClassVar[Permission] = "ask"
     when: ClassVar[str] = "Use it to report an answer that you asked earlier, without reading it."
     costs: ClassVar[str] = "It discloses nothing new. It spends a part of the failure probability that is left for claims."
     example: ClassVar[Mapping[str, Any]] = {"round": 1}
@@ -197,7 +197,7 @@ class Close:
 
     name: ClassVar[str] = "close"
     title: ClassVar[str] = "Close"
-    scope: ClassVar[Scope] = "manage"
+    permission: ClassVar[Permission] = "manage"
     when: ClassVar[str] = "Use it once, at the end, for everything that will be reported. It cannot be undone."
     costs: ClassVar[str] = "All of the failure probability that is left. Afterwards nothing can be asked."
     example: ClassVar[Mapping[str, Any]] = {

@@ -114,9 +114,9 @@ later answers. Costs nothing.
     ends = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
     tool_list = [_strict(_described(ask, {"expect": _EXPECT}), _ASKS), _strict(_described(try_out), _READS)]
     tool_list += [
-        _strict(_act_tool(study, kind), ends if kind.scope == "manage" else _ASKS)
+        _strict(_act_tool(study, kind), ends if kind.permission == "manage" else _ASKS)
         for kind in ACTS.values()
-        if closing or kind.scope != "manage"
+        if closing or kind.permission != "manage"
     ]
     tool_list += [_strict(work, _READS) for work in (schema, status)]
     if gate is None:

@@ -97,7 +97,7 @@ def test_who_may_do_what(here, unchanged, name):
     here.token("bob", "analyst", studies=["other"])
     kind = ACTS[name]
     given = as_form(acts.act_from(name, kind.example))
-    for who in ("aud", "bob", *(("ann",) if kind.scope == "manage" else ())):
+    for who in ("aud", "bob", *(("ann",) if kind.permission == "manage" else ())):
         pages = Pages(here, who)
         assert pages.send(name, {**given, "do": "yes", "sure": "yes"}).status_code == 403
         assert pages.http.get(f"{pages.at}/{name}").status_code == 403

@@ -83,7 +83,7 @@ def test_http(tmp_path, known):
         assert made.post("/v1/studies/patients/ask", {"question": "age > 50", "expect": 0.55}).json()["value"] == 0.55
         for one, found in zip(PLAY, known, strict=True):
             assert f"/v1/studies/{{name}}/{one.name}" in paths
-            who = "cus" if type(one).scope == "manage" else "ann"
+            who = "cus" if type(one).permission == "manage" else "ann"
             sent = made.post(f"/v1/studies/patients/{one.name}", as_body(one), who)
             assert sent.status_code == 200, sent.text
             assert result_from(sent.json()) == found
@@ -241,7 +241,7 @@ def test_who_may_do_what(tmp_path):
             assert made.http.post(path, json=body).status_code == 401
             assert made.post(path, body, "aud").status_code == 403
             assert made.post(path, body, "bob").status_code == 403
-            if kind.scope == "manage":
+            if kind.permission == "manage":
                 assert made.post(path, body, "ann").status_code == 403
             assert made.post(path, {**body, "nonsense": 1}, "cus").status_code == 422
         assert made.get("/v1/studies/patients/status").json()["rounds"] == 0

@@ -15,10 +15,10 @@ import pytest
 import everhold as eh
 from everhold.ledger.reader import read_study
 from everhold.queries.request import AskedBy, Request
+from everhold.server.caller import Caller
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.limits import TokenBucket
 from everhold.server.state import ServerState
-from everhold.server.study_writer import Caller
 from everhold.server.time_grid import TimeGrid
 from tests.server.serving import (
     Clock,

@@ -8,7 +8,7 @@ import pytest
 
 import everhold as eh
 from everhold.ledger.reader import read_study
-from everhold.server.words import TEXTS
+from everhold.server.glossary import TEXTS
 from tests.server.serving import Process, as_csv, make_contest, make_study
 from tests.server.test_browser import CHROMIUM, FLAGS
 

@@ -10,9 +10,9 @@ from everhold.gate.gate import Gate
 from everhold.ledger.reader import read_study
 from everhold.ledger.store import Store
 from everhold.queries.request import AskedBy
+from everhold.server.caller import Caller
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.gate_writer import GateWriter
-from everhold.server.study_writer import Caller
 from everhold.server.time_grid import TimeGrid
 from tests.gate.test_gate import cases, improved, shuffled
 from tests.server.serving import make_contest

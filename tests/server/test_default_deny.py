@@ -7,10 +7,10 @@ from starlette.responses import PlainTextResponse
 from everhold.server.api import acts, ask, contests, gates, record as record_routes, tokens
 from everhold.server.app import router
 from everhold.server.middleware import OPEN
-from everhold.server.pages import act, contest, contest_act, record, signing, study, tokens as token_pages
+from everhold.server.pages import act, contest, contest_act, gate, record, sign_in, study, tokens as token_pages
 from tests.server.serving import make_contest, make_study, site
 
-PAGES = (act, contest, contest_act, record, signing, study, token_pages)
+PAGES = (act, contest, contest_act, gate, record, sign_in, study, token_pages)
 
 
 @pytest.fixture(scope="module")

@@ -129,7 +129,7 @@ def test_closing_while_the_server_is_killed(tmp_path, monkeypatch, serving):
     names = [f"study{number}" for number in range(CLOSED)]
     process = serving(tmp_path, *(make_study(tmp_path, name) for name in names))
     secret, _ = process.tokens.create("cus", "custodian")
-    assert {ACTS[kind].scope for kind in LAST} == {"manage"}
+    assert {ACTS[kind].permission for kind in LAST} == {"manage"}
     rng = random.Random(8)
     for number, name in enumerate(names):
         custodian = _Client(process.url, secret, name, [Deed(0, number, kind) for kind in LAST])

@@ -19,7 +19,7 @@ from everhold.server.act_forms import act_cards
 from everhold.server.config import Config, StudyAt
 from everhold.server.examples import examples
 from everhold.server.forms import AnswerCard
-from everhold.server.words import GLOSSARY, TEXTS
+from everhold.server.glossary import GLOSSARY, TEXTS
 from tests.server.serving import make_contest, make_study, people, save, site
 
 ROOT = Path(__file__).parents[2]

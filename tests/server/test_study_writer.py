@@ -12,7 +12,7 @@ import pytest
 import everhold as eh
 from everhold.ledger.store import Store
 from everhold.queries.request import AskedBy, Request
-from everhold.server.study_writer import Caller
+from everhold.server.caller import Caller
 from tests.server.serving import make_study, people, study_writer
 
 

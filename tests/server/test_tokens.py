@@ -44,11 +44,11 @@ def test_the_secret_is_nowhere_in_the_file(tokens):
 )
 def test_scopes(tokens, scope, may, may_not):
     _, token = tokens.create("somebody", scope, studies=["patients"])
-    assert all(token.allows(what, "patients") for what in may)
-    assert not any(token.allows(what, "patients") for what in may_not)
-    assert not any(token.allows(what, "staff") for what in may + may_not)
+    assert all(token.allows(permission, "patients") for permission in may)
+    assert not any(token.allows(permission, "patients") for permission in may_not)
+    assert not any(token.allows(permission, "staff") for permission in may + may_not)
     _, everywhere = tokens.create("somebody", scope)
-    assert all(everywhere.allows(what, "staff") for what in may)
+    assert all(everywhere.allows(permission, "staff") for permission in may)
 
 
 def test_a_revoked_token_stops_at_once_for_everybody(tokens):

@@ -16,9 +16,9 @@ from everhold.errors import EverholdError, LedgerBusy
 from everhold.ledger import files, store
 from everhold.ledger.journal import Journal
 from everhold.ledger.store import Store
+from everhold.server.job_queue import Job
 from everhold.server.study_writer import StudyWriter
 from everhold.server.time_grid import TimeGrid
-from everhold.server.writer import Job
 
 __all__ = ["BUGS"]
 

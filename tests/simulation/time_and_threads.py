@@ -229,7 +229,7 @@ class Crew:
 
 
 class Runner:
-    """Runs a writer's turns in a simulated thread; `everhold.server.writer.Runner`."""
+    """Runs a queue's turns in a simulated thread; `everhold.server.job_queue.Runner`."""
 
     def __init__(self, crew: Crew, process: Process, turn: Callable[[], None]) -> None:
         self._crew, self._process, self._turn = crew, process, turn

@@ -18,7 +18,7 @@ from everhold.client.sync import RemoteStudy
 from everhold.clock import timestamp
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, LoggedRound, read_study
 from everhold.report import signature
-from everhold.report.certificate import Signing, certificate_html, certificate_json, cite, guarantee
+from everhold.report.certificate import AboutStudy, certificate_html, certificate_json, cite, guarantee
 from everhold.report.facts import budget_facts, study_facts
 from everhold.report.figure import session_svg
 
@@ -206,7 +206,7 @@ def certificate(
 
         everhold certificate study.everhold --out certificate.html --sign custodian.key
     """
-    signing = Signing(title, custodian, contact, timestamp())
+    about = AboutStudy(title, custodian, contact, timestamp())
     checked = _audited(study, expect_head)
     file = read_study(study)
     page = out or study.with_suffix(".html")
@@ -215,10 +215,10 @@ def certificate(
         raise eh.SettingError(f"{page} ends in .json, where the data goes. Expected a page, such as certificate.html.")
     for path in (page, data):
         _require_free(path, study)
-    content = certificate_json(file, checked, signing)
+    content = certificate_json(file, checked, about)
     if sign is not None:
         content = signature.sign(content, sign)
-    page.write_text(certificate_html(file, checked, signing), encoding="utf-8")
+    page.write_text(certificate_html(file, checked, about), encoding="utf-8")
     data.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
     say(
         f"{checked}\nWrote {page} and {data}"

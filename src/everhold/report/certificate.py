@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from everhold.ledger.reader import LoggedAct, StudyFile
     from everhold.ledger.study import Study
 
-__all__ = ["Signing", "assumptions", "certificate_html", "certificate_json", "cite", "digests", "guarantee"]
+__all__ = ["AboutStudy", "assumptions", "certificate_html", "certificate_json", "cite", "digests", "guarantee"]
 
 _SHOWN = 500  # rounds listed in the page; JSON has all
 _SLIM = 360  # pixels of a narrow screen's picture
@@ -62,7 +62,7 @@ def cite(file: StudyFile) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Signing:
+class AboutStudy:
     """What the custodian says of a study: title, who they are, how to reach them, when, what it is about; or nothing."""
 
     title: str = ""
@@ -94,16 +94,16 @@ def digests(study: Study) -> dict[str, str]:
     return {"schema_sha256": schema, "reference_sha256": reference, "rows_fingerprint": study.fingerprint}
 
 
-def certificate_json(file: StudyFile, audit: Audit, signing: Signing | None = None) -> dict[str, Any]:
+def certificate_json(file: StudyFile, audit: Audit, about: AboutStudy | None = None) -> dict[str, Any]:
     """The content of the page and every round, as JSON values."""
-    named = signing or Signing()
+    about = about or AboutStudy()
     return {
         "certificate": 1,
-        "title": named.title or file.path.stem,
-        "custodian": named.custodian,
-        "contact": named.contact,
-        "date": named.date,
-        "description": named.description,
+        "title": about.title or file.path.stem,
+        "custodian": about.custodian,
+        "contact": about.contact,
+        "date": about.date,
+        "description": about.description,
         "assumptions": assumptions(file.study),
         **digests(file.study),
         "audit": {"ok": audit.ok, "found": str(audit), "unchecked_readings": audit.unchecked},
@@ -154,16 +154,16 @@ def _row(entry: LoggedQuestion | LoggedAct) -> str:
     return f"<tr{' class=s' if entry.surprise else ''}>{row}</tr>"
 
 
-def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = None) -> str:
+def certificate_html(file: StudyFile, audit: Audit, about: AboutStudy | None = None) -> str:
     """The certificate as one self-contained page, without scripts or other files."""
-    named = signing or Signing()
-    title = named.title or file.path.stem
+    about = about or AboutStudy()
+    title = about.title or file.path.stem
     verdict = "Every round replays bit for bit" if audit.ok else "The audit failed"
     budget = budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
     facts = [
-        *([("Date", named.date[:10])] if named.date else []),
-        *([("Custodian", named.custodian)] if named.custodian else []),
-        *([("Contact", named.contact)] if named.contact else []),
+        *([("Date", about.date[:10])] if about.date else []),
+        *([("Custodian", about.custodian)] if about.custodian else []),
+        *([("Contact", about.contact)] if about.contact else []),
         ("Rounds", f"{len(file.rounds):,}"),
         ("Surprises", f"{file.surprises:,}"),
         ("Private " + ("rows" if file.study.unit is None else "units"), f"{file.study.rows:,}"),
@@ -180,7 +180,7 @@ def certificate_html(file: StudyFile, audit: Audit, signing: Signing | None = No
             for name, digest in digests(file.study).items()
         ),
     ]
-    about = f"\n<p>{escape(named.description)}</p>" if named.description else ""
+    description = f"\n<p>{escape(about.description)}</p>" if about.description else ""
     rests_on = "".join(f"<li>{escape(assumption)}</li>" for assumption in assumptions(file.study))
     asked = file.log
     rows = "".join(_row(entry) for entry in asked[-_SHOWN:])
@@ -216,7 +216,7 @@ details::details-content {{ content-visibility: visible; }} summary {{ list-styl
 th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f87171; }} tr.s td {{ color: #fdba74; }} }}
 </style></head><body>
 <h1>Certificate of {escape(title)}</h1>
-<p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>{about}
+<p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>{description}
 <p>{escape(guarantee(file.study))}</p>
 <h2>Questions and answers</h2>{left}
 <table class="stack"><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th>Kind</th>

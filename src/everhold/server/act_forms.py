@@ -50,7 +50,7 @@ _QUESTIONS: tuple[Form, ...] = ("question", "questions")
 
 def takes_questions(kind: type[AnyAct]) -> bool:
     """Whether an act is about questions, which may be statistics."""
-    return any(one.form in _QUESTIONS for one in parameters(kind))
+    return any(parameter.form in _QUESTIONS for parameter in parameters(kind))
 
 
 def act_links(token: Token, study: str) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def act_links(token: Token, study: str) -> list[dict[str, Any]]:
             "about": kind.__doc__,
             "when": kind.when,
             "costs": kind.costs,
-            "allowed": token.allows(kind.scope, study),
+            "allowed": token.allows(kind.permission, study),
             "final": is_final(kind),
         }
         for name, kind in ACTS.items()
@@ -71,24 +71,30 @@ def act_links(token: Token, study: str) -> list[dict[str, Any]]:
 
 def is_final(kind: type[AnyAct]) -> bool:
     """Whether an act has to be confirmed: what only custodians may do cannot be undone."""
-    return kind.scope == "manage"
+    return kind.permission == "manage"
 
 
 def round_links(token: Token, study: str) -> list[tuple[str, str, str]]:
     """Acts about an earlier round that a token allows: name, title, and the field that names the round."""
     return [
-        (name, kind.title, one.name)
+        (name, kind.title, parameter.name)
         for name, kind in ACTS.items()
-        for one in parameters(kind)
-        if one.form == "round" and token.allows(kind.scope, study)
+        for parameter in parameters(kind)
+        if parameter.form == "round" and token.allows(kind.permission, study)
     ]
 
 
 def shown_fields(kind: type[AnyAct]) -> list[dict[str, Any]]:
     """The fields of an act, for its form."""
     return [
-        {"name": one.name, "label": one.label, "about": one.about, "form": one.form, "required": one.required}
-        for one in parameters(kind)
+        {
+            "name": parameter.name,
+            "label": parameter.label,
+            "about": parameter.about,
+            "form": parameter.form,
+            "required": parameter.required,
+        }
+        for parameter in parameters(kind)
     ]
 
 
@@ -96,12 +102,12 @@ def statistic_fields(kind: type[AnyAct]) -> list[FormField]:
     """Fields of the statistics that an act may be about; what the act asks itself is not asked twice."""
     if not takes_questions(kind):
         return []
-    own = {one.name for one in parameters(kind) if one.form not in _QUESTIONS}
-    found = []
-    for one in FIELDS.values():
-        kinds = tuple(each for each in one.kinds if not (each == PLAIN and one.name in own))
-        found.append(replace(one, name=_OF + one.name, kinds=kinds))
-    return found
+    own = {parameter.name for parameter in parameters(kind) if parameter.form not in _QUESTIONS}
+    fields = []
+    for form_field in FIELDS.values():
+        kinds = tuple(name for name in form_field.kinds if not (name == PLAIN and form_field.name in own))
+        fields.append(replace(form_field, name=_OF + form_field.name, kinds=kinds))
+    return fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +130,28 @@ class ActForm:
     def read(cls, kind: type[AnyAct], given: Mapping[str, Any]) -> ActForm:
         """From what a browser sent; files and unknown fields do not count."""
         sent = {name: value.strip() for name, value in given.items() if isinstance(value, str)}
-        texts = {one.name: sent[one.name] for one in parameters(kind) if sent.get(one.name)}
-        more = {one.name: sent[one.name] for one in statistic_fields(kind) if sent.get(one.name)}
+        texts = {parameter.name: sent[parameter.name] for parameter in parameters(kind) if sent.get(parameter.name)}
+        more = {form_field.name: sent[form_field.name] for form_field in statistic_fields(kind) if sent.get(form_field.name)}
         return cls(kind, texts, sent.get("what") or PLAIN, more)
 
     @property
     def complete(self) -> bool:
         """Whether every field that is needed has something in it."""
-        return all(one.name in self.texts for one in parameters(self.kind) if one.required and one.role.least)
+        return all(
+            parameter.name in self.texts
+            for parameter in parameters(self.kind)
+            if parameter.required and parameter.role.least
+        )
 
     def act(self, request_id: str | None = None) -> tuple[AnyAct, str | None]:
         """The act, checked as if a program had sent it, and its request id."""
         body: dict[str, Any] = {}
-        for one in parameters(self.kind):
-            text = self.texts.get(one.name, "")
-            if text or (one.form == "questions" and one.required):
-                body[one.name] = self._value(one, text)
-            elif one.required:
-                raise QuestionError(f"the field {one.label!r} is empty. {one.about}")
+        for parameter in parameters(self.kind):
+            text = self.texts.get(parameter.name, "")
+            if text or (parameter.form == "questions" and parameter.required):
+                body[parameter.name] = self._value(parameter, text)
+            elif parameter.required:
+                raise QuestionError(f"the field {parameter.label!r} is empty. {parameter.about}")
         if request_id is not None:
             body["request_id"] = request_id
         try:
@@ -152,15 +162,15 @@ class ActForm:
             raise QuestionError(f"{where}: {first['msg']}. Nothing was charged.") from None
         return checked.act(self.kind.name), checked.request_id
 
-    def _value(self, one: Parameter, text: str) -> Any:
-        if one.form == "question":
+    def _value(self, parameter: Parameter, text: str) -> Any:
+        if parameter.form == "question":
             return as_sent(self._question(text))
-        if one.form == "questions":
+        if parameter.form == "questions":
             lines = [line.strip() for line in text.splitlines() if line.strip()]
-            if len(lines) < one.role.least:
-                raise QuestionError(f"the field {one.label!r} is empty. {one.about} Type one per line.")
+            if len(lines) < parameter.role.least:
+                raise QuestionError(f"the field {parameter.label!r} is empty. {parameter.about} Type one per line.")
             return [as_sent(self._question(line)) for line in lines]
-        return one.read(text)
+        return parameter.read(text)
 
     def _question(self, text: str) -> Any:
         """A question, or a statistic: by its fields, or as JSON."""
@@ -196,48 +206,60 @@ def title_of(question: object) -> str:
     return f"{name}({', '.join(str(value) for value in given.values())})"
 
 
-def act_cards(act: AnyAct, found: Any, question: str = "", schema: Schema | None = None) -> list[AnswerCard]:
+def act_cards(act: AnyAct, result: Any, question: str = "", schema: Schema | None = None) -> list[AnswerCard]:
     """What an act returned. `question`: of the earlier answer, where the act is about one."""
-    if isinstance(found, list):
-        return [_result(one, question, schema, small=True) for one, question in zip(found, questions_of(act), strict=True)]
+    if isinstance(result, list):
+        return [
+            _result(each, question, schema, small=True) for each, question in zip(result, questions_of(act), strict=True)
+        ]
     asked = questions_of(act)
-    if isinstance(found, Answer | Finding | Shares) and asked:
-        return [_result(found, asked[0], schema)]
-    if isinstance(found, Answer):
-        card = AnswerCard.of(found, Share("") if found.scale == "share" else Mean(""), question, schema=schema)
-        return [replace(card, kind=_said(kind_of_act(act.name)), surprise=False)]
-    return [_disclosed(act, found, asked)]
+    if isinstance(result, Answer | Finding | Shares) and asked:
+        return [_result(result, asked[0], schema)]
+    if isinstance(result, Answer):
+        card = AnswerCard.of(result, Share("") if result.scale == "share" else Mean(""), question, schema=schema)
+        return [replace(card, kind=_capitalised(kind_of_act(act.name)), surprise=False)]
+    return [_disclosed(act, result, asked)]
 
 
-def _result(found: Any, question: object, schema: Schema | None, *, small: bool = False) -> AnswerCard:
-    return AnswerCard.of(found, as_statistic(question), title_of(question), small=small, schema=schema)
+def _result(result: Any, question: object, schema: Schema | None, *, small: bool = False) -> AnswerCard:
+    return AnswerCard.of(result, as_statistic(question), title_of(question), small=small, schema=schema)
 
 
-def _disclosed(act: AnyAct, found: Any, asked: Sequence[object]) -> AnswerCard:
+def _disclosed(act: AnyAct, result: Any, asked: Sequence[object]) -> AnswerCard:
     """A choice, a bit or a verdict; of an act that is new here, what it says of itself."""
-    title, value, verdict, sentence, rounds = " or ".join(title_of(one) for one in asked), "", "", "", ""
-    if isinstance(found, Choice):
-        title = f"{'About the' if found.noisy else 'The'} largest of {found.candidates:,}"
-        value = title_of(asked[found.index])
-        sentence = f"Line {found.index + 1:,} of {found.candidates:,}. Nothing else was disclosed, not even its value."
-    elif isinstance(found, Decision):
-        verdict = f"{'Yes' if found.yes else 'No'}, on the private rows{', up to noise' if found.noisy else ''}."
+    title, value, verdict, sentence, rounds = " or ".join(title_of(question) for question in asked), "", "", "", ""
+    if isinstance(result, Choice):
+        title = f"{'About the' if result.noisy else 'The'} largest of {result.candidates:,}"
+        value = title_of(asked[result.index])
+        sentence = f"Line {result.index + 1:,} of {result.candidates:,}. Nothing else was disclosed, not even its value."
+    elif isinstance(result, Decision):
+        verdict = f"{'Yes' if result.yes else 'No'}, on the private rows{', up to noise' if result.noisy else ''}."
         sentence = "This is one bit about these rows, not a claim about the population."
-    elif isinstance(found, Verdict):
-        verdict, _, sentence = _said(str(found).rpartition(" (")[0]).partition(": ")
-        sentence = f"In the population {sentence}." if found.outcome != "neither" else f"{_said(sentence)}."
-        rounds = f"Judged at {found.price:.1f} nats."
+    elif isinstance(result, Verdict):
+        verdict, _, sentence = _capitalised(str(result).rpartition(" (")[0]).partition(": ")
+        sentence = f"In the population {sentence}." if result.outcome != "neither" else f"{_capitalised(sentence)}."
+        rounds = f"Judged at {result.price:.1f} nats."
     else:
-        verdict = str(found)
-    if isinstance(found, Choice | Decision):
-        rounds = f"{found.disclosed:.1f} nats disclosed so far."
-    if isinstance(found, Decision | Verdict) and len(asked) == 2:
+        verdict = str(result)
+    if isinstance(result, Choice | Decision):
+        rounds = f"{result.disclosed:.1f} nats disclosed so far."
+    if isinstance(result, Decision | Verdict) and len(asked) == 2:
         by = getattr(act, "by", 0.0)
         title = f"Is {title_of(asked[0])} larger than {title_of(asked[1])}{f' by more than {by:g}' if by else ''}"
         title += f" given {given}?" if (given := getattr(act, "given", None)) else "?"
-    kind = _said(kind_of_act(act.name))
-    return AnswerCard(title, value, sentence, Markup(""), verdict, "", [], rounds, False, kind)
+    return AnswerCard(
+        title=title,
+        value=value,
+        sentence=sentence,
+        drawn=Markup(""),
+        verdict=verdict,
+        what="",
+        cells=[],
+        rounds=rounds,
+        surprise=False,
+        kind=_capitalised(kind_of_act(act.name)),
+    )
 
 
-def _said(text: str) -> str:
+def _capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -17,9 +17,9 @@ from starlette.staticfiles import StaticFiles
 
 from everhold.errors import EverholdError
 from everhold.server.api import api
-from everhold.server.dependencies import AuditorOf, Server
+from everhold.server.dependencies import AuditorOf, StateOf
 from everhold.server.errors import error_response
-from everhold.server.middleware import RequestMiddleware
+from everhold.server.middleware import RequestMiddleware, below
 from everhold.server.pages import page_fault, pages
 from everhold.server.state import ServerState
 from everhold.server.tokens import Token
@@ -77,14 +77,14 @@ def make_app(server: ServerState) -> ASGIApp:
 
 
 @router.get("/health")
-async def health(server: Server) -> Response:
+async def health(server: StateOf) -> Response:
     """Whether every study can be asked; for monitoring."""
     healthy = server.healthy
     return JSONResponse({"status": "ok" if healthy else "degraded"}, status_code=200 if healthy else 503)
 
 
 @router.get("/metrics")
-def metrics(token: AuditorOf, server: Server) -> Response:
+def metrics(token: AuditorOf, server: StateOf) -> Response:
     """Public values for Prometheus; for auditors and custodians."""
     return PlainTextResponse(_metrics(server, token), media_type="text/plain; version=0.0.4")
 
@@ -95,7 +95,7 @@ def description(request: Request) -> Response:
     return JSONResponse(request.app.openapi())
 
 
-_PROGRAMS = ("/v1", "/metrics", "/openapi.json", "/health", "/static")
+_JSON_ERRORS = tuple(path + end for path in ("/v1", "/metrics", "/openapi.json", "/health", "/static") for end in ("", "/"))
 
 
 async def _handled(request: Request, error: Exception) -> Response:
@@ -104,8 +104,7 @@ async def _handled(request: Request, error: Exception) -> Response:
 
 def _respond(request: Request, error: Exception) -> Response:
     """An error: for programs in the one shape of all errors, for people as a page."""
-    path = request.url.path
-    if path in _PROGRAMS or path.startswith(tuple(f"{one}/" for one in _PROGRAMS)):
+    if below(request.url.path, _JSON_ERRORS):
         return error_response(request, error)
     return page_fault(request, error)
 
@@ -120,13 +119,13 @@ def _metrics(server: ServerState, token: Token) -> str:
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
             lines.append(f"everhold_{name}{{{shown}}} {value}")
 
-    seen = {one.name: server.status(one, token) for one in server.readable_by(token)}
+    statuses = {served.name: server.status(served, token) for served in server.readable_by(token)}
     for name, kind, about, key in (
         ("rounds_total", "counter", "Rounds answered.", "rounds"),
         ("surprises_total", "counter", "Surprises among them.", "surprises"),
         ("price_nats", "gauge", "The price so far.", "price"),
     ):
-        add(name, kind, about, [({"study": study}, status[key]) for study, status in seen.items()])
+        add(name, kind, about, [({"study": study}, status[key]) for study, status in statuses.items()])
     counts = sorted(server.counts.items()) if not token.studies else []
     requests = [({"route": route, "status": status}, count) for (route, status), count in counts]
     add("http_requests_total", "counter", "Requests by route and status.", requests)

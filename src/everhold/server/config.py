@@ -45,10 +45,10 @@ class StudyAt:
     def __post_init__(self) -> None:
         _require_grid(self.grid_ms)
         for name in _WORDS:
-            said = getattr(self, name)
-            if not isinstance(said, str) or len(said) > _LONGEST:
+            text = getattr(self, name)
+            if not isinstance(text, str) or len(text) > _LONGEST:
                 raise SettingError(
-                    f"a [[study]] has {name} = {str(said)[:40]!r}. Expected a text of up to {_LONGEST:,} letters."
+                    f"a [[study]] has {name} = {str(text)[:40]!r}. Expected a text of up to {_LONGEST:,} letters."
                 )
 
 
@@ -143,7 +143,7 @@ class Config:
                 raise SettingError(
                     f"{path} cannot be read as TOML: {error}. `everhold serve --example` prints a file that can."
                 ) from None
-        names = [one.name for one in fields(cls) if one.name != "studies"]
+        names = [setting.name for setting in fields(cls) if setting.name != "studies"]
         folder = path.parent if path is not None else Path()
         studies = _studies(given.pop("study", []), folder)
         for name in given:
@@ -192,35 +192,35 @@ _OF_STUDY = ("path", "data", "grid_ms", "charges_each", "expect_head", *_WORDS)
 
 
 def _studies(given: object, folder: Path) -> tuple[StudyAt, ...]:
-    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+    if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
         raise SettingError(
             "'study' is not a list of tables. Expected for each study a line [[study]], and below it a line such as "
             'path = "patients.everhold".'
         )
-    found = []
-    for one in given:
-        if unknown := set(one) - set(_OF_STUDY):
+    studies = []
+    for table in given:
+        if unknown := set(table) - set(_OF_STUDY):
             name = sorted(unknown)[0]
             raise SettingError(
                 f"a [[study]] has no setting {name!r}. Expected path, data where the rows moved, grid_ms, title, "
                 "description, custodian, contact, expect_head after a restored backup, and charges_each for a private study."
                 f"{did_you_mean(name, _OF_STUDY)}"
             )
-        if not isinstance(head := one.get("expect_head"), str | None):
+        if not isinstance(head := table.get("expect_head"), str | None):
             raise SettingError(f"a [[study]] has expect_head = {head!r}. Expected a text, as `everhold status` prints it.")
-        each = one.get("charges_each")
+        each = table.get("charges_each")
         if each is not None and (type(each) is not int or each < 1):
             raise SettingError(f"a [[study]] has charges_each = {each!r}. Expected a whole number of at least 1.")
-        if not isinstance(one.get("path"), str) or not isinstance(one.get("data"), str | None):
+        if not isinstance(table.get("path"), str) or not isinstance(table.get("data"), str | None):
             raise SettingError(
-                f"a [[study]] has path = {one.get('path')!r} and data = {one.get('data')!r}. Expected path as a text, such "
-                'as "patients.everhold"; data is a text too, or left out.'
+                f"a [[study]] has path = {table.get('path')!r} and data = {table.get('data')!r}. Expected path as a text, "
+                'such as "patients.everhold"; data is a text too, or left out.'
             )
-        data = one.get("data")
+        data = table.get("data")
         where = data if data is None or is_url(data) else str(folder / data)
-        words = {name: one[name] for name in _WORDS if name in one}
-        found.append(StudyAt(folder / one["path"], where, one.get("grid_ms"), each, expect_head=head, **words))
-    return tuple(found)
+        words = {name: table[name] for name in _WORDS if name in table}
+        studies.append(StudyAt(folder / table["path"], where, table.get("grid_ms"), each, expect_head=head, **words))
+    return tuple(studies)
 
 
 def _parsed(name: str, text: str) -> Any:
@@ -230,7 +230,7 @@ def _parsed(name: str, text: str) -> Any:
             return float(text) if name in _REAL else int(text)
         except ValueError:
             raise SettingError(f"EVERHOLD_{name.upper()} is {text!r}. Expected a number.") from None
-    return [one.strip() for one in text.split(",") if one.strip()] if name == "trusted_proxies" else text
+    return [address.strip() for address in text.split(",") if address.strip()] if name == "trusted_proxies" else text
 
 
 def _value(name: str, value: Any, folder: Path, where: str) -> Any:
@@ -238,7 +238,7 @@ def _value(name: str, value: Any, folder: Path, where: str) -> Any:
     if name in _NUMBERS + _REAL:
         return value  # checked with its range
     if name == "trusted_proxies":
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list) or not all(isinstance(address, str) for address in value):
             raise SettingError(
                 f'{where}: trusted_proxies is {value!r}. Expected a list of addresses, such as ["127.0.0.1", "::1"].'
             )

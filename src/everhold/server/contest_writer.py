@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.contest.contest import Contest
 from everhold.ledger.reader import StudyFile, read_study
-from everhold.server.writer import OwnThread, RecordSoFar, StartRunner, ViewedWriter
+from everhold.server.job_queue import OwnThread, StartRunner
+from everhold.server.viewed_writer import ViewedWriter
 
 if TYPE_CHECKING:
     from everhold.contest.board import Board, Submission
     from everhold.contest.ranking_preview import RankingPreview
     from everhold.ledger.files import FileStamps
-    from everhold.ledger.study import Study
-    from everhold.server.study_writer import Caller
+    from everhold.server.caller import Caller
     from everhold.server.time_grid import TimeGrid
 
 __all__ = ["ContestWriter"]
@@ -55,13 +55,10 @@ class ContestWriter(ViewedWriter[_View]):
     def __init__(
         self, path: Path, *, grid: TimeGrid, charges_each: int | None = None, start: StartRunner = OwnThread
     ) -> None:
-        self.path = path
         self.contest = Contest(path)
         self.contest.charges_each = charges_each
         self.contest.open()  # whether the labels are there is found out at once
-        self.study: Study = read_study(path).study
-        self._record = RecordSoFar(path, self.study)
-        super().__init__(path.stem, lambda: self._take_view(), self.contest.stamps, grid, start)
+        super().__init__(path, self.contest.stamps, grid, start)
 
     async def submit(self, entrant: str, predictions: bytes, *, arrived: float | None = None) -> Submission:
         """Score a submission. It leaves on the grid, whatever becomes of it."""
@@ -89,7 +86,7 @@ class ContestWriter(ViewedWriter[_View]):
             file = read_study(self.path)
             return _View(self.contest.board_in(file), lambda: file, stamps, len(self.contest.log()))
         board, holdout = self.contest.board_and_holdout()
-        return _View(board, self._record.file(holdout), stamps, len(self.contest.log()))
+        return _View(board, self._file_so_far(holdout), stamps, len(self.contest.log()))
 
     def board(self) -> Board:
         """Where everybody stands."""
@@ -98,7 +95,9 @@ class ContestWriter(ViewedWriter[_View]):
     def refused(self, entrant: str) -> list[dict[str, Any]]:
         """An entrant's own submissions that were not scored, the latest first, as far as their answers have left."""
         logged = self.contest.log()[: self.view.logged]
-        return [one for one in reversed(logged) if one["entrant"] == entrant and one["round"] is None]
+        return [
+            submission for submission in reversed(logged) if submission["entrant"] == entrant and submission["round"] is None
+        ]
 
     def close(self) -> None:
         """Score what waits, then stop."""

@@ -28,9 +28,9 @@ from everhold.errors import (
     SettingError,
 )
 from everhold.queries.answer import Answer
-from everhold.server.writer import Busy
+from everhold.server.job_queue import Busy
 
-__all__ = ["HTTPRefusal", "error_response", "fault", "http_error_of"]
+__all__ = ["HTTPRefusal", "error_response", "fault", "refusal_of"]
 
 
 class HTTPRefusal(EverholdError):
@@ -95,65 +95,65 @@ class _Ascii(JSONResponse):
 def error_response(request: Request, error: Exception) -> JSONResponse:
     """An exception as a response."""
     request_id = getattr(request.state, "request_id", "")
-    status, code, message, details, headers = http_error_of(error)
-    return fault(request_id, status, code, message, details=details, headers=headers)
+    refusal = refusal_of(error)
+    details, headers = refusal.details, refusal.headers
+    return fault(request_id, refusal.status, refusal.code, str(refusal), details=details, headers=headers)
 
 
-def http_error_of(error: Exception) -> tuple[int, str, str, dict[str, Any], dict[str, str]]:
-    """Status, code, message, details and headers."""
-    details: dict[str, Any] = {}
+def refusal_of(error: Exception) -> HTTPRefusal:
+    """Any error as what the server says of it."""
     if isinstance(error, HTTPRefusal):
-        return error.status, error.code, str(error), error.details, error.headers
+        return error
     if isinstance(error, RequestValidationError):
         return _malformed(error)
     if isinstance(error, HTTPException):
         status = error.status_code
-        return (
-            status,
-            _CODES.get(status, "refused"),
-            _SAID.get(status, str(error.detail)),
-            {},
-            dict(error.headers or {}),
-        )
+        code, message = _CODES.get(status, "refused"), _SAID.get(status, str(error.detail))
+        return HTTPRefusal(status, code, message, headers=dict(error.headers or {}))
     if isinstance(error, PrecisionExhausted):
-        details = {"asked": error.asked, "left": error.left, "needed": error.needed, "more_rows": error.more_rows}
-        details["answers"] = [answer.to_dict() for answer in error.answers if isinstance(answer, Answer)]
+        details = {
+            "asked": error.asked,
+            "left": error.left,
+            "needed": error.needed,
+            "more_rows": error.more_rows,
+            "answers": [answer.to_dict() for answer in error.answers if isinstance(answer, Answer)],
+        }
         code = "privacy_used_up" if isinstance(error, PrivacyUsedUp) else "precision_exhausted"
-        return 409, code, str(error), details, {}
+        return HTTPRefusal(409, code, str(error), details=details)
     if isinstance(error, RequestConflict):
-        said = _OWN_ID.sub("'", str(error))  # as the caller wrote it
-        return 409, "request_conflict", said, {}, {}
+        message = _OWN_ID.sub("'", str(error))  # as the caller wrote it
+        return HTTPRefusal(409, "request_conflict", message)
     if isinstance(error, GateUsedUp):
-        return 409, "used_up", str(error), {}, {}
+        return HTTPRefusal(409, "used_up", str(error))
     if isinstance(error, HoldoutClosed):
-        return 409, "closed", _CLOSED, {}, {}
+        return HTTPRefusal(409, "closed", _CLOSED)
     if isinstance(error, InvalidOutcomes):
-        return 422, "outcomes", str(error), {}, {}
+        return HTTPRefusal(422, "outcomes", str(error))
     if isinstance(error, QuestionError | SettingError):
-        return 422, "question" if isinstance(error, QuestionError) else "setting", str(error), {}, {}
+        return HTTPRefusal(422, "question" if isinstance(error, QuestionError) else "setting", str(error))
     if isinstance(error, Busy):
-        return 429, "too_many", str(error), {}, {"Retry-After": "1"}
+        return HTTPRefusal(429, "too_many", str(error), headers={"Retry-After": "1"})
     if isinstance(error, LedgerError):
-        said = "This study is temporarily unavailable. Recorded answers are safe. Contact the custodian or retry later."
-        return 503, "unavailable", said, {}, {"Retry-After": "5"}
+        message = "This study is temporarily unavailable. Recorded answers are safe. Contact the custodian or retry later."
+        return HTTPRefusal(503, "unavailable", message, headers={"Retry-After": "5"})
     if isinstance(error, DataError):  # whatever it is, so that no failure says more than another
-        said = (
+        message = (
             "The private rows cannot be read now. No unrecorded answer was returned. Contact the custodian or retry later."
         )
-        return 503, "unavailable", said, {}, {"Retry-After": "5"}
-    return 500, "unforeseen", "Internal error. No unrecorded answer was returned.", {}, {}
+        return HTTPRefusal(503, "unavailable", message, headers={"Retry-After": "5"})
+    return HTTPRefusal(500, "unforeseen", "Internal error. No unrecorded answer was returned.")
 
 
-def _malformed(error: RequestValidationError) -> tuple[int, str, str, dict[str, Any], dict[str, str]]:
+def _malformed(error: RequestValidationError) -> HTTPRefusal:
     """What is wrong with a body or a parameter, and where; never the input itself."""
     faults = []
-    for one in error.errors()[:10]:
-        if one["type"] == "model_attributes_type" and one["loc"] == ("body",):
-            said = "the body is not a JSON object. Send one, with the header 'Content-Type: application/json'."
-            return 422, "malformed", said, {"faults": [{"where": "body", "what": "not an object"}]}, {}
-        if one["type"] == "json_invalid":
-            return 400, "malformed", "the body is not JSON. Expected an object, as /docs describes it.", {}, {}
-        where = ".".join(str(part) for part in one["loc"] if part != "body")
-        faults.append({"where": where or "body", "what": str(one["msg"])})
-    said = "; ".join(f"{one['where']}: {one['what']}" for one in faults[:3])
-    return 422, "malformed", f"{said}. /docs describes what is expected.", {"faults": faults}, {}
+    for problem in error.errors()[:10]:
+        if problem["type"] == "model_attributes_type" and problem["loc"] == ("body",):
+            message = "the body is not a JSON object. Send one, with the header 'Content-Type: application/json'."
+            return HTTPRefusal(422, "malformed", message, details={"faults": [{"where": "body", "what": "not an object"}]})
+        if problem["type"] == "json_invalid":
+            return HTTPRefusal(400, "malformed", "the body is not JSON. Expected an object, as /docs describes it.")
+        where = ".".join(str(part) for part in problem["loc"] if part != "body")
+        faults.append({"where": where or "body", "what": str(problem["msg"])})
+    message = "; ".join(f"{problem['where']}: {problem['what']}" for problem in faults[:3])
+    return HTTPRefusal(422, "malformed", f"{message}. /docs describes what is expected.", details={"faults": faults})

@@ -95,20 +95,20 @@ class FormField:
     default: str
 
 
-def _name(one: Parameter) -> str:
+def _name(parameter: Parameter) -> str:
     """The name of a field: parameters of one name that mean different things have different labels."""
-    slug = one.label.lower().replace(" ", "_")
-    return slug if one.name in slug else one.name
+    slug = parameter.label.lower().replace(" ", "_")
+    return slug if parameter.name in slug else parameter.name
 
 
 def _fields() -> dict[str, FormField]:
-    found: dict[str, FormField] = {}
-    for kind, one in ((kind, one) for kind, made in STATISTICS.items() for one in parameters(made)[1:]):
-        name = _name(one)
-        earlier = found.get(name)
+    by_name: dict[str, FormField] = {}
+    for kind, parameter in ((kind, parameter) for kind, made in STATISTICS.items() for parameter in parameters(made)[1:]):
+        name = _name(parameter)
+        earlier = by_name.get(name)
         kinds = (*(() if earlier is None else earlier.kinds), kind)
-        found[name] = FormField(name, one.label, one.about, one.form, kinds, "")
-    return found
+        by_name[name] = FormField(name, parameter.label, parameter.about, parameter.form, kinds, "")
+    return by_name
 
 
 FIELDS = _fields()
@@ -140,11 +140,11 @@ class QuestionForm:
             raise QuestionError("the question is empty. Type one, such as the examples below the box.")
         lead, *others = parameters(STATISTICS[self.kind])
         given = {lead.name: self.question}
-        for one in others:
-            if text := self.more.get(_name(one)):
-                given[one.name] = one.read(text)
-            elif one.required:
-                raise QuestionError(f"the field {one.label!r} is empty. {one.about}")
+        for parameter in others:
+            if text := self.more.get(_name(parameter)):
+                given[parameter.name] = parameter.read(text)
+            elif parameter.required:
+                raise QuestionError(f"the field {parameter.label!r} is empty. {parameter.about}")
         return statistic(self.kind, given)
 
 
@@ -178,7 +178,7 @@ class AnswerCard:
     @classmethod
     def of(
         cls,
-        found: Result,
+        result: Result,
         asked: Statistic[Any],
         question: str,
         *,
@@ -189,52 +189,52 @@ class AnswerCard:
 
         `small`: drawn for a row of a table. `schema`: says what the whole scale of a column is.
         """
-        if isinstance(found, Shares):
-            return cls._table(found)
+        if isinstance(result, Shares):
+            return cls._table(result)
         unit, times = _unit(asked, schema)
-        title = question if isinstance(found, Answer) else found.what
-        interval = Interval(times * found.low, times * found.high)
+        title = question if isinstance(result, Answer) else result.what
+        interval = Interval(times * result.low, times * result.high)
         digits = min(max(interval.decimals, 0), 6)
         low, high = str(interval)[1:-1].split(", ")
-        value = f"{times * found.value:,.{digits}f}{unit}"
-        if isinstance(found, Finding) and (_is_date(found) or not found.seen):
-            value = found.value_text
-        if isinstance(found, Finding) and _is_date(found):
-            low, high = found.interval_text[1:-1].split(", ")
+        value = f"{times * result.value:,.{digits}f}{unit}"
+        if isinstance(result, Finding) and (_is_date(result) or not result.seen):
+            value = result.value_text
+        if isinstance(result, Finding) and _is_date(result):
+            low, high = result.interval_text[1:-1].split(", ")
         sentence = f"For the population: between {low}{unit} and {high}{unit}."
         verdict = ""
-        if isinstance(found, Comparison):
+        if isinstance(result, Comparison):
             yes = {
                 "yes": "Yes: the whole interval is above 0.",
                 "no": "No: the whole interval is at or below 0.",
                 "cannot tell": "Cannot tell: the interval contains 0.",
             }
-            verdict = yes[found.verdict]
-        many = 1 if isinstance(found, Answer) else len(found.parts)
-        asked_of = f"Round {found.round:,}" if many == 1 else f"{many} questions, the last in round {found.round:,}"
+            verdict = yes[result.verdict]
+        many = 1 if isinstance(result, Answer) else len(result.parts)
+        asked_of = f"Round {result.round:,}" if many == 1 else f"{many} questions, the last in round {result.round:,}"
         ends = _whole_scale(asked, schema)
         if small:
-            left, right = ends or axis_around([(found.low, found.high)])
-            drawn = interval_svg(found.value, found.low, found.high, bottom=left, top=right, wide=120.0)
+            left, right = ends or axis_around([(result.low, result.high)])
+            drawn = interval_svg(result.value, result.low, result.high, bottom=left, top=right, wide=120.0)
         else:
             bottom, top = (None, None) if ends is None else (times * ends[0], times * ends[1])
-            numbers = (times * found.value, times * found.low, times * found.high)
+            numbers = (times * result.value, times * result.low, times * result.high)
             drawn = axis_svg(
-                *numbers, bottom=bottom, top=top, unit=unit if times > 1.0 else "", zero=isinstance(found, Comparison)
+                *numbers, bottom=bottom, top=top, unit=unit if times > 1.0 else "", zero=isinstance(result, Comparison)
             )
         return cls(
             title=title,
             value=value,
             sentence=sentence,
-            drawn=Markup("") if _is_date(found) else Markup(drawn),
+            drawn=Markup("") if _is_date(result) else Markup(drawn),
             verdict=verdict,
             what="",
             cells=[],
-            rounds=f"{asked_of}; priced at {found.price:.1f} nats.",
-            surprise=found.surprise and found.value == found.value,
-            kind=_kind(found if isinstance(found, Answer) else found.parts[-1]),
+            rounds=f"{asked_of}; priced at {result.price:.1f} nats.",
+            surprise=result.surprise and result.value == result.value,
+            kind=_kind(result if isinstance(result, Answer) else result.parts[-1]),
             ends=f"{low} to {high}{unit}",
-            quiet=found.value == found.value and _is_quiet(found),
+            quiet=result.value == result.value and _is_quiet(result),
         )
 
     @property
@@ -243,9 +243,9 @@ class AnswerCard:
         return self.sentence.removeprefix("For the population: ").removesuffix(".")
 
     @classmethod
-    def _table(cls, found: Shares) -> AnswerCard:
-        top = max((cell.high for cell in found.cells), default=1.0) or 1.0
-        shown, note = found.notable()
+    def _table(cls, shares: Shares) -> AnswerCard:
+        top = max((cell.high for cell in shares.cells), default=1.0) or 1.0
+        shown, note = shares.notable()
 
         def texts(cell: Answer | Finding) -> tuple[str, str, Markup]:
             value = f"{100 * cell.value:.1f} %" if cell.value == cell.value else "none seen"
@@ -253,7 +253,7 @@ class AnswerCard:
             return value, in_percent(Interval(cell.low, cell.high)), Markup(drawn)
 
         cells = [(" × ".join(label), *texts(cell)) for label, cell in shown]
-        heads = found.columns
+        heads = shares.columns
         grid: tuple[GridLine, ...] = ()
         if len(heads) == 2:
             seconds = list(dict.fromkeys(label[1] for label, _ in shown))
@@ -262,16 +262,31 @@ class AnswerCard:
             lines = dict.fromkeys(label[0] for label, _ in shown)
             grid = tuple(
                 GridLine(
-                    one,
-                    [(two, *texts(by_label[one, two])) if (one, two) in by_label else None for two in seconds],
+                    first,
+                    [
+                        (second, *texts(by_label[first, second])) if (first, second) in by_label else None
+                        for second in seconds
+                    ],
                 )
-                for one in lines
+                for first in lines
             )
         scale = f"Drawn from 0 to {100 * top:.3g} %."
-        rounds = f"{len(found):,} questions. {scale} {note}".strip()
-        kind = _kind(found.parts[-1]) if found.parts else ""
-        surprise = found.surprises > 0
-        return cls(found.what, "", "", Markup(""), "", found.what, cells, rounds, surprise, kind, heads, grid)
+        rounds = f"{len(shares):,} questions. {scale} {note}".strip()
+        kind = _kind(shares.parts[-1]) if shares.parts else ""
+        return cls(
+            title=shares.what,
+            value="",
+            sentence="",
+            drawn=Markup(""),
+            verdict="",
+            what=shares.what,
+            cells=cells,
+            rounds=rounds,
+            surprise=shares.surprises > 0,
+            kind=kind,
+            heads=heads,
+            grid=grid,
+        )
 
 
 def _unit(asked: Statistic[Any], schema: Schema | None) -> tuple[str, float]:
@@ -312,45 +327,45 @@ def _whole_scale(asked: Statistic[Any], schema: Schema | None) -> tuple[float, f
 
 def _kind(answer: Answer) -> str:
     """What a value is, as a sentence begins."""
-    said = answer.kind_text
-    return said[:1].upper() + said[1:]
+    text = answer.kind_text
+    return text[:1].upper() + text[1:]
 
 
-def _is_quiet(found: Answer | Finding) -> bool:
+def _is_quiet(result: Answer | Finding) -> bool:
     """Whether the value is what the public side expected, because the private rows did not contradict it."""
-    parts = (found,) if isinstance(found, Answer) else found.parts
+    parts = (result,) if isinstance(result, Answer) else result.parts
     return all(part.act == "ask" and not part.surprise for part in parts)
 
 
-def _is_date(found: Answer | Finding) -> bool:
-    return isinstance(found, Finding) and found.unit == "date"
+def _is_date(result: Answer | Finding) -> bool:
+    return isinstance(result, Finding) and result.unit == "date"
 
 
-def bar(one: LoggedQuestion | LoggedAct | LoggedRound) -> Markup:
+def bar(logged: LoggedQuestion | LoggedAct | LoggedRound) -> Markup:
     """A line of the log, drawn small; a statistic around its own interval."""
-    answer = one.answer
+    answer = logged.answer
     if answer is not None:
         bottom = 0.0 if answer.scale == "share" else -1.0
         return Markup(interval_svg(answer.value, answer.low, answer.high, bottom=bottom, top=1.0, wide=120.0))
-    found = one.finding.estimate if isinstance(one, LoggedQuestion) and one.finding is not None else None
-    if found is None or not found.seen or not 0.0 < found.high - found.low < inf:
+    estimate = logged.finding.estimate if isinstance(logged, LoggedQuestion) and logged.finding is not None else None
+    if estimate is None or not estimate.seen or not 0.0 < estimate.high - estimate.low < inf:
         return Markup("")
-    room = 0.25 * (found.high - found.low)
-    bottom, top = found.low - room, found.high + room
-    return Markup(interval_svg(found.value, found.low, found.high, bottom=bottom, top=top, wide=120.0))
+    room = 0.25 * (estimate.high - estimate.low)
+    bottom, top = estimate.low - room, estimate.high + room
+    return Markup(interval_svg(estimate.value, estimate.low, estimate.high, bottom=bottom, top=top, wide=120.0))
 
 
 def described(column: ColumnSchema) -> str:
     """What was declared of a column."""
-    said = []
+    parts = []
     if column.low is not None:
-        said.append(" to ".join(column.ends_text))
+        parts.append(" to ".join(column.ends_text))
     if column.categories:
         more = "" if len(column.categories) <= 8 else " …"
-        said.append(", ".join(column.categories[:8]) + more)
+        parts.append(", ".join(column.categories[:8]) + more)
     if column.missing:
-        said.append("may be missing")
-    return "; ".join(said)
+        parts.append("may be missing")
+    return "; ".join(parts)
 
 
 def vocabulary(schema: Schema) -> list[dict[str, str]]:
@@ -359,6 +374,6 @@ def vocabulary(schema: Schema) -> list[dict[str, str]]:
     for name in schema:
         column = schema[name]
         words.append({"text": name if name.isidentifier() else f'"{name}"', "about": column.kind})
-        quoted = [one.replace("'", "''") for one in column.categories]
-        words += [{"text": f"'{one}'", "about": name} for one in quoted]
+        quoted = [category.replace("'", "''") for category in column.categories]
+        words += [{"text": f"'{category}'", "about": name} for category in quoted]
     return words + [{"text": word, "about": ""} for word in WORDS]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.gate.gate import Gate
 from everhold.ledger.reader import StudyFile, read_study
-from everhold.server.writer import OwnThread, RecordSoFar, StartRunner, ViewedWriter
+from everhold.server.job_queue import OwnThread, StartRunner
+from everhold.server.viewed_writer import ViewedWriter
 
 if TYPE_CHECKING:
     from everhold.gate.results import CheckResult, GateStatus, TotalGain
     from everhold.ledger.files import FileStamps
-    from everhold.ledger.study import Study
-    from everhold.server.study_writer import Caller
+    from everhold.server.caller import Caller
     from everhold.server.time_grid import TimeGrid
 
 __all__ = ["GateWriter"]
@@ -51,13 +51,10 @@ class GateWriter(ViewedWriter[_View]):
     def __init__(
         self, path: Path, *, grid: TimeGrid, charges_each: int | None = None, start: StartRunner = OwnThread
     ) -> None:
-        self.path = path
         self.gate = Gate(path)
         self.gate.charges_each = charges_each
         self.gate.open()  # whether all files are there, and the newest, is found out at once
-        self.study: Study = read_study(path).study
-        self._record = RecordSoFar(path, self.study)
-        super().__init__(path.stem, lambda: self._take_view(), self.gate.stamps, grid, start)
+        super().__init__(path, self.gate.stamps, grid, start)
 
     async def check(
         self, outcomes: Mapping[str, Any], caller: Caller, *, name: str | None, artifact: bytes | None
@@ -84,8 +81,8 @@ class GateWriter(ViewedWriter[_View]):
         if stamps[0] != self.gate.last_stamps[0]:
             file = read_study(self.path)
             return _View(self.gate.status_in(file), lambda: file, stamps)
-        status, held = self.gate.status_and_holdout()
-        return _View(status, self._record.file(held), stamps)
+        status, holdout = self.gate.status_and_holdout()
+        return _View(status, self._file_so_far(holdout), stamps)
 
     def status(self) -> GateStatus:
         """Where it stands."""

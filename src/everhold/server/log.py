@@ -15,9 +15,9 @@ Logged = LoggedQuestion | LoggedAct
 """A line of the log."""
 
 
-def _texts(one: Logged) -> list[str]:
+def _texts(logged: Logged) -> list[str]:
     """What was asked as people read it, and as the record names it."""
-    return [one.question, *(part.name or "" for part in one.parts)]
+    return [logged.question, *(part.name or "" for part in logged.parts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,25 +28,25 @@ class LogFilter:
     who: str | None = None
     surprises: bool = False
 
-    def keeps(self, one: Logged) -> bool:
+    def keeps(self, logged: Logged) -> bool:
         """Whether a question passes."""
-        if self.contains and not any(self.contains.casefold() in text.casefold() for text in _texts(one)):
+        if self.contains and not any(self.contains.casefold() in text.casefold() for text in _texts(logged)):
             return False
-        return (not self.who or one.who == self.who) and (not self.surprises or one.surprise)
+        return (not self.who or logged.who == self.who) and (not self.surprises or logged.surprise)
 
     def page(self, asked: Sequence[Logged], after: int, limit: int) -> tuple[list[Logged], int | None]:
         """Up to `limit` questions later than `after`, and where the next page starts."""
-        found: list[Logged] = []
+        kept: list[Logged] = []
         for index in range(min(after, len(asked)), len(asked)):
             if self.keeps(asked[index]):
-                if len(found) == limit:
-                    return found, found[-1].number
-                found.append(asked[index])
-        return found, None
+                if len(kept) == limit:
+                    return kept, kept[-1].number
+                kept.append(asked[index])
+        return kept, None
 
     def all(self, asked: Iterable[Logged]) -> list[Logged]:
         """Every question that passes."""
-        return [one for one in asked if self.keeps(one)]
+        return [logged for logged in asked if self.keeps(logged)]
 
 
 _HEAD = (
@@ -75,22 +75,22 @@ def log_to_csv(asked: Iterable[Logged]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_HEAD)
-    for one in asked:
-        ends = one.interval
-        numbers = ("", "", "") if ends is None or one.value is None else (one.value, ends.low, ends.high)
-        whom = (one.time, one.who or "", one.request_id or "")
-        said = (one.act, one.question, one.value_text)
-        writer.writerow(_line(one.number, "", one.round, said, numbers, one.surprise, one.price, whom))
-        if one.finding is None:
+    for logged in asked:
+        ends = logged.interval
+        numbers = ("", "", "") if ends is None or logged.value is None else (logged.value, ends.low, ends.high)
+        whom = (logged.time, logged.who or "", logged.request_id or "")
+        texts = (logged.act, logged.question, logged.value_text)
+        writer.writerow(_line(logged.number, "", logged.round, texts, numbers, logged.surprise, logged.price, whom))
+        if logged.finding is None:
             continue
-        for label, *cell in one.finding.cells:
-            said = ("", " × ".join(label), "")
-            writer.writerow(_line("", one.number, "", said, cell, "", "", ("", "", "")))
-        for part in one.parts:
+        for label, *cell in logged.finding.cells:
+            texts = ("", " × ".join(label), "")
+            writer.writerow(_line("", logged.number, "", texts, cell, "", "", ("", "", "")))
+        for part in logged.parts:
             answer, whom = part.answer, (part.time, part.who or "", part.request_id or "")
             numbers = (answer.value, answer.low, answer.high)
-            said = (answer.act, part.question, part.value_text)
-            writer.writerow(_line("", one.number, answer.round, said, numbers, answer.surprise, answer.price, whom))
+            texts = (answer.act, part.question, part.value_text)
+            writer.writerow(_line("", logged.number, answer.round, texts, numbers, answer.surprise, answer.price, whom))
     return out.getvalue()
 
 
@@ -98,14 +98,14 @@ def _line(
     number: object,
     part_of: object,
     round: object,  # noqa: A002
-    said: Sequence[str],
+    texts: Sequence[str],
     numbers: Sequence[object],
     surprise: object,
     price: object,
     whom: Sequence[str],
 ) -> list[object]:
-    values = [repr(one) if isinstance(one, float) else one for one in (*numbers, surprise, price)]
-    return [number, part_of, round, *(_plain(text) for text in said), *values, *(_plain(text) for text in whom)]
+    values = [repr(value) if isinstance(value, float) else value for value in (*numbers, surprise, price)]
+    return [number, part_of, round, *(_plain(text) for text in texts), *values, *(_plain(text) for text in whom)]
 
 
 def _plain(text: str) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["OPEN", "RequestMiddleware", "SignInFirst"]
+__all__ = ["OPEN", "RequestMiddleware", "SignInFirst", "below"]
 
 _MOST_OF_ONE = 200  # requests of one token, or of one address without a token, at once
 _MOST_SUBMITTING = 3  # submissions of one at once: each is held in memory
@@ -47,7 +47,7 @@ _CSP = (
 
 OPEN = ("/health", "/sign-in", "/static/")
 """Paths that need neither a token nor a sign-in; one that ends in a slash stands for all below it."""
-_PROGRAMS = ("/v1", "/v1/", "/metrics")  # a token, and never a cookie
+_TOKEN_ONLY = ("/v1", "/v1/", "/metrics")  # never a cookie
 
 
 class SignInFirst(EverholdError):
@@ -88,8 +88,8 @@ class RequestMiddleware:
         except TimeoutError:
             exchange.status = exchange.status or 408
         except asyncio.CancelledError:  # the server stops, and waits no longer
-            said = "the server is stopping. Ask again under the same request id when it is back."
-            await exchange.refuse(503, "unavailable", said, {"Retry-After": "5"})
+            message = "the server is stopping. Ask again under the same request id when it is back."
+            await exchange.refuse(503, "unavailable", message, {"Retry-After": "5"})
         except Exception as error:
             # The text of an unforeseen error may hold anything: the log gets its kind and place alone.
             frames = traceback.extract_tb(error.__traceback__)[-6:]
@@ -105,9 +105,9 @@ class RequestMiddleware:
 
     def _check(self, scope: Scope, headers: Headers, exchange: _Exchange) -> None:
         path, state = scope["path"], scope["state"]
-        if not _below(path, OPEN):
+        if not below(path, OPEN):
             bearer, address = _bearer(headers), _address(scope)
-            if _below(path, _PROGRAMS) or (path == "/openapi.json" and bearer is not None):
+            if below(path, _TOKEN_ONLY) or (path == "/openapi.json" and bearer is not None):
                 state["token"] = self.server.admit(bearer, address)
             else:
                 state["signin"] = self.server.signins.of(Request(scope))
@@ -143,8 +143,7 @@ class RequestMiddleware:
     def _log(self, scope: Scope, status: int) -> None:
         state, route = scope["state"], scope.get("route")
         where = getattr(route, "path", "?")
-        key = (str(where), str(status))
-        self.server.counts[key] = self.server.counts.get(key, 0) + 1
+        self.server.counts[str(where), str(status)] += 1
         if scope["path"].startswith(("/static/", "/health")) and status < 400:
             return
         token = state["token"]
@@ -212,13 +211,13 @@ class _Exchange:
             await response(self._scope, self._receive, self.send)
 
 
-def _below(path: str, paths: tuple[str, ...]) -> bool:
+def below(path: str, paths: tuple[str, ...]) -> bool:
     """Whether a path is one of these paths, or below one of them.
 
-    >>> [_below(path, ("/v1", "/v1/", "/static/")) for path in ("/v1", "/v1/studies", "/v10", "/static/page.css")]
+    >>> [below(path, ("/v1", "/v1/", "/static/")) for path in ("/v1", "/v1/studies", "/v10", "/static/page.css")]
     [True, True, False, True]
     """
-    return any(path == one or (one.endswith("/") and path.startswith(one)) for one in paths)
+    return any(path == prefix or (prefix.endswith("/") and path.startswith(prefix)) for prefix in paths)
 
 
 def _bearer(headers: Headers) -> str | None:
@@ -238,10 +237,10 @@ def _address(scope: Scope) -> str:
 def _limit(server: ServerState, path: str) -> int:
     if path == "/sign-in":
         return min(_ANONYMOUS_BYTES, server.config.max_body_bytes)
-    if (found := _SUBMISSION.fullmatch(path)) is not None:
-        one = server.served.get(found[1])
-        if isinstance(one, ContestWriter):
-            return max(server.config.max_body_bytes, one.contest.rules.most_bytes + 100_000)
-        if isinstance(one, GateWriter):
-            return max(server.config.max_body_bytes, _BYTES_A_CASE * (one.gate.rules.cases + one.gate.rules.visible))
+    if (match := _SUBMISSION.fullmatch(path)) is not None:
+        served = server.served.get(match[1])
+        if isinstance(served, ContestWriter):
+            return max(server.config.max_body_bytes, served.contest.rules.most_bytes + 100_000)
+        if isinstance(served, GateWriter):
+            return max(server.config.max_body_bytes, _BYTES_A_CASE * (served.gate.rules.cases + served.gate.rules.visible))
     return server.config.max_body_bytes

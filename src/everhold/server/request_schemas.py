@@ -61,12 +61,16 @@ _FORMS: dict[Form, Any] = {
 def _fields(kind: type[Any]) -> dict[str, Any]:
     """The parameters of a statistic or an act as fields of a body."""
     fields: dict[str, Any] = {}
-    for one in parameters(kind):
-        form = _FORMS[one.form]
-        if one.form == "questions":
-            form = Annotated[form, Field(min_length=one.role.least)]
-        about = Field(description=one.about) if one.required else Field(one.default, description=one.about)
-        fields[one.name] = (form if one.required else form | None, about)
+    for parameter in parameters(kind):
+        form = _FORMS[parameter.form]
+        if parameter.form == "questions":
+            form = Annotated[form, Field(min_length=parameter.role.least)]
+        about = (
+            Field(description=parameter.about)
+            if parameter.required
+            else Field(parameter.default, description=parameter.about)
+        )
+        fields[parameter.name] = (form if parameter.required else form | None, about)
     return fields
 
 

@@ -67,19 +67,19 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """A signal to stop is done with when everything is closed: it is not raised once more."""
-        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         await super().startup(sockets)  # type: ignore[arg-type]
         if self.started:
             for server in self.servers:
-                for one in server.sockets:
-                    host, port = one.getsockname()[:2]
+                for listener in server.sockets:
+                    host, port = listener.getsockname()[:2]
                     scheme = "https" if self.config.ssl_certfile else "http"
                     self.ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
                     return
@@ -91,8 +91,8 @@ def _listen(config: Config) -> socket.socket:
     try:
         return socket.create_server((config.host, config.port), family=family, backlog=2048)
     except OSError as error:
-        said = error.strerror or str(error)
-        raise SettingError(f"cannot listen on {config.host}, port {config.port}: {said}. Choose another --port.") from None
+        reason = error.strerror or str(error)
+        raise SettingError(f"cannot listen on {config.host}, port {config.port}: {reason}. Choose another --port.") from None
 
 
 def run(config: Config, *, say: Callable[[str], None], ready: Callable[[str], None]) -> None:

@@ -87,9 +87,9 @@ class SignIns:
     def _tidy(self, digest: str) -> None:
         """Forget what has ended, and the oldest of one token's that are too many: nobody signs others out."""
         now = self._clock()
-        for name in [name for name, one in self._kept.items() if now > one.ends]:
+        for name in [name for name, stored in self._kept.items() if now > stored.ends]:
             del self._kept[name]
-        mine = [name for name, one in self._kept.items() if one.digest == digest]
+        mine = [name for name, stored in self._kept.items() if stored.digest == digest]
         for name in mine[: max(0, len(mine) - _MOST_OF_ONE + 1)]:
             del self._kept[name]
 

@@ -5,30 +5,32 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
 from typing import IO, Any
 
-from everhold.acts import AnyAct, questions_of
+from everhold.acts import AnyAct, Permission, questions_of
 from everhold.clock import timestamp
 from everhold.errors import EverholdError, SettingError, did_you_mean
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
 from everhold.queries.request import AskedBy
-from everhold.report.certificate import Signing, guarantee
+from everhold.report.certificate import AboutStudy, guarantee
 from everhold.report.facts import budget_facts, study_facts
+from everhold.server.caller import Caller
 from everhold.server.config import Config, StudyAt
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal
 from everhold.server.gate_writer import GateWriter
+from everhold.server.job_queue import OwnThread, StartRunner
 from everhold.server.limits import Slots, TokenBucket
 from everhold.server.signins import SignIns
-from everhold.server.study_writer import Caller, StudyWriter
+from everhold.server.study_writer import StudyWriter
 from everhold.server.time_grid import TimeGrid
 from everhold.server.tokens import Token, Tokens
-from everhold.server.writer import OwnThread, StartRunner
 from everhold.session.study import audit_study, require_head
 
 __all__ = ["Served", "ServerState"]
@@ -75,19 +77,20 @@ class ServerState:
             self.tokens, hours=config.session_hours, secure=config.secure, public_url=config.public_url, clock=clock
         )
         self.served: dict[str, Served] = {}
-        self._words: dict[str, Signing] = {}
+        self._about: dict[str, AboutStudy] = {}
         self._log: IO[str] | None = None
         self._writing, self._auditing = Lock(), Lock()
         self._audits: dict[str, tuple[StudyFile, Audit]] = {}
-        self.counts: dict[tuple[str, str], int] = {}
+        self.counts: Counter[tuple[str, str]] = Counter()  # of requests, by route and status
         try:
-            for one in config.studies:
-                say(f"Opening {one.path} …")
-                self.served[one.path.stem] = self._opened(one)
-                ended = getattr(self.served[one.path.stem], "ended_at_opening", None)
-                if ended is not None:
-                    say(ended)
-                self._words[one.path.stem] = Signing(one.title, one.custodian, one.contact, description=one.description)
+            for place in config.studies:
+                say(f"Opening {place.path} …")
+                self.served[place.path.stem] = served = self._opened(place)
+                if isinstance(served, StudyWriter) and served.ended_at_opening is not None:
+                    say(served.ended_at_opening)
+                self._about[place.path.stem] = AboutStudy(
+                    place.title, place.custodian, place.contact, description=place.description
+                )
             if config.log is not None:
                 self._log = config.log.open("a", encoding="utf-8", errors="replace")
         except BaseException:
@@ -100,22 +103,24 @@ class ServerState:
             return self._given_grid
         return TimeGrid((default if step_ms is None else step_ms) / 1000.0, clock=self.clock)
 
-    def _opened(self, one: StudyAt) -> Served:
-        if one.expect_head is not None:
-            require_head(one.path, one.expect_head)
-        own = self.config.grid_ms if one.grid_ms is None else one.grid_ms
-        if one.path.with_name(one.path.name + ".contest.json").exists():
-            return ContestWriter(one.path, grid=self._grid(own, _GRID_MS), charges_each=one.charges_each, start=self._start)
-        if one.path.with_name(one.path.name + ".gate.json").exists():
-            return GateWriter(one.path, grid=self._grid(own, _GRID_MS), charges_each=one.charges_each, start=self._start)
+    def _opened(self, place: StudyAt) -> Served:
+        if place.expect_head is not None:
+            require_head(place.path, place.expect_head)
+        own = self.config.grid_ms if place.grid_ms is None else place.grid_ms
+        if place.path.with_name(place.path.name + ".contest.json").exists():
+            return ContestWriter(
+                place.path, grid=self._grid(own, _GRID_MS), charges_each=place.charges_each, start=self._start
+            )
+        if place.path.with_name(place.path.name + ".gate.json").exists():
+            return GateWriter(place.path, grid=self._grid(own, _GRID_MS), charges_each=place.charges_each, start=self._start)
         return StudyWriter(
-            one.path,
+            place.path,
             grid=lambda study: self._grid(own, _REMOTE_GRID_MS if study.binding == "table" else _GRID_MS),
             slots=self.slots,
-            data=one.data,
+            data=place.data,
             most_questions=self.config.most_questions,
             question_seconds=self.config.question_seconds,
-            charges_each=one.charges_each,
+            charges_each=place.charges_each,
             start=self._start,
         )
 
@@ -131,10 +136,10 @@ class ServerState:
 
     def require_live(self, token: Token) -> Token:
         """The token, if it is still live: a body may have taken its time."""
-        found = self.tokens.by_digest(token.digest)
-        if found is None:
+        known = self.tokens.by_digest(token.digest)
+        if known is None:
             raise _unknown()
-        return found
+        return known
 
     def caller(self, state: Any, token: Token, kind: str, request_id: str | None) -> Caller:
         """Who asks. Request ids are each token's own, and each kind of question's."""
@@ -152,21 +157,21 @@ class ServerState:
             most = self.config.most_questions
             raise HTTPRefusal(413, "too_large", f"there are {many:,} questions; an act may have {most:,}.")
 
-    def find(self, name: str, token: Token, what: str) -> Served:
+    def find(self, name: str, token: Token, permission: Permission) -> Served:
         """A study or contest that the token allows to 'ask', 'read', 'audit' or 'manage'."""
-        if not token.allows(what, name):
+        if not token.allows(permission, name):
             reach = ", ".join(token.studies) or "all studies"
             raise HTTPRefusal(
                 403, "not_allowed", f"this token does not allow that: its scope is {token.scope}, for {reach}."
             )
-        found = self.served.get(name)
-        if found is None:
+        served = self.served.get(name)
+        if served is None:
             raise HTTPRefusal(404, "no_such_study", "there is no study of that name here. GET /v1/studies lists them.")
-        return found
+        return served
 
-    def study(self, name: str, token: Token, what: str) -> StudyWriter:
+    def study(self, name: str, token: Token, permission: Permission) -> StudyWriter:
         """A study that can be asked."""
-        served = self.find(name, token, what)
+        served = self.find(name, token, permission)
         if isinstance(served, GateWriter):
             raise HTTPRefusal(409, "a_gate", f"{name} is a gate: it takes outcomes, at POST /v1/gates/{name}/checks.")
         if not isinstance(served, StudyWriter):
@@ -178,9 +183,9 @@ class ServerState:
             )
         return served
 
-    def contest(self, name: str, token: Token, what: str) -> ContestWriter:
+    def contest(self, name: str, token: Token, permission: Permission) -> ContestWriter:
         """A contest."""
-        served = self.find(name, token, what)
+        served = self.find(name, token, permission)
         if not isinstance(served, ContestWriter):
             raise HTTPRefusal(
                 409,
@@ -190,16 +195,16 @@ class ServerState:
             )
         return served
 
-    def gate(self, name: str, token: Token, what: str) -> GateWriter:
+    def gate(self, name: str, token: Token, permission: Permission) -> GateWriter:
         """A gate."""
-        served = self.find(name, token, what)
+        served = self.find(name, token, permission)
         if not isinstance(served, GateWriter):
             raise HTTPRefusal(409, "no_gate", f"{name} is not a gate. GET /v1/studies says what there is.")
         return served
 
     def readable_by(self, token: Token) -> list[Served]:
         """All that a token may read."""
-        return [one for name, one in self.served.items() if token.allows("read", name)]
+        return [served for name, served in self.served.items() if token.allows("read", name)]
 
     # what is shown --------------------------------------------------------------------------------------------------
 
@@ -210,12 +215,12 @@ class ServerState:
             return True
         return not served.contest.rules.ladder or token.allows("audit", served.name)
 
-    def words(self, served: Served) -> Signing:
+    def about(self, served: Served) -> AboutStudy:
         """What the custodian says of a study: its title, what it is about, who holds the rows, how to reach them."""
-        said = self._words.get(served.name, Signing())
-        if not said.title and isinstance(served, ContestWriter):
-            return replace(said, title=served.contest.rules.title)
-        return said
+        about = self._about.get(served.name, AboutStudy())
+        if not about.title and isinstance(served, ContestWriter):
+            return replace(about, title=served.contest.rules.title)
+        return about
 
     def status(self, served: Served, token: Token) -> dict[str, Any]:
         """Where a study stands: public facts, coins and the record."""
@@ -228,7 +233,7 @@ class ServerState:
             "half_width": study.settings["half_width"],
             "budget": served.price_limit if isinstance(served, StudyWriter) else None,
             "guarantee": guarantee(study),
-            **{name: getattr(self.words(served), name) for name in ("title", "description", "custodian", "contact")},
+            **{name: getattr(self.about(served), name) for name in ("title", "description", "custodian", "contact")},
         }
         if not self.sees_all(served, token):
             facts |= dict.fromkeys(("surprises", "price", "sampling_half_width", "head", *_PRICES))
@@ -240,9 +245,9 @@ class ServerState:
             file = served.file()
             if (kept := self._audits.get(served.name)) is not None and kept[0].head == file.head:
                 return kept
-            found = audit_study(served.path, expect_head=str(file.head), records=file.head.records)
-            self._audits[served.name] = (file, found)
-            return file, found
+            audit = audit_study(served.path, expect_head=str(file.head), records=file.head.records)
+            self._audits[served.name] = (file, audit)
+            return file, audit
 
     def record_for(self, name: str, token: Token) -> Served:
         """The record of a study is for its readers; that of a contest, which holds submissions, for auditors."""
@@ -271,7 +276,7 @@ class ServerState:
 
     def revoke_token(self, custodian: Token, which: str) -> Token:
         """Stop a token that a custodian may see."""
-        if which not in {one.id for one in self.tokens_of(custodian)}:
+        if which not in {token.id for token in self.tokens_of(custodian)}:
             raise HTTPRefusal(404, "no_such_token", "there is no token of that id. GET /v1/tokens lists them.")
         return self.tokens.revoke(which)
 
@@ -287,7 +292,7 @@ class ServerState:
             self.tokens.all()
         except EverholdError:
             return False
-        return not any(one.broken or one.stalled for one in self.served.values())
+        return not any(served.broken or served.stalled for served in self.served.values())
 
     # the record of requests ----------------------------------------------------------------------------------------
 

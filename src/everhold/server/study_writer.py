@@ -10,39 +10,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from everhold import acts
+from everhold.acts import Certify
 from everhold.errors import (
     EverholdError,
     LedgerError,
     PrecisionExhausted,
-    QuestionError,
     RequestConflict,
     after_charge,
 )
-from everhold.ledger.logged_act import LoggedAct, logged_act
-from everhold.ledger.reader import LoggedFinding, LoggedRound, StudyFile, logged_finding, logged_round, read_study
+from everhold.ledger.reader import StudyFile, read_study
 from everhold.ledger.store import Head
 from everhold.mechanism.tolerance import FixedPrecision
 from everhold.queries.expression.question import size_of_query
-from everhold.queries.request import AskedBy, Request
-from everhold.queries.round_act import RoundAct
+from everhold.queries.request import Request
 from everhold.server.examples import examples
-from everhold.server.writer import Job, OwnThread, ReleasedView, StartRunner, StudyProgress, Writer
+from everhold.server.job_queue import Job, JobQueue, OwnThread, StartRunner
+from everhold.server.public_side import PublicSide
+from everhold.server.released import RecordSoFar, ReleasedView, StudyProgress
 from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
 from everhold.session.act_questions import checked_spend
 from everhold.session.caps import Caps
 from everhold.session.holdout import Holdout
 from everhold.session.settings import Settings
 from everhold.statistics import require_no_expect
-from everhold.statistics.declared import DeclaredColumns
-from everhold.statistics.rehearsal import as_answer
 from everhold.statistics.statistic import QuestionBatch, Statistic, arun
-from everhold.trial import Previews, Trial, as_reading, as_statistic
+from everhold.trial import Trial, as_statistic
 
 if TYPE_CHECKING:
     from everhold.acts import AnyAct
@@ -50,42 +46,16 @@ if TYPE_CHECKING:
     from everhold.ledger.study import Study
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.query import Query
+    from everhold.server.caller import Caller
     from everhold.server.limits import Slots
     from everhold.server.time_grid import TimeGrid
-    from everhold.statistics.finding import Result
 
-__all__ = ["Caller", "StudyWriter"]
+__all__ = ["StudyWriter"]
 
 R = TypeVar("R")
 T = TypeVar("T")
 
-_PREVIEWS = 16  # of a rehearsal, that are made in one turn
 _PIECE = 1_000_000_000  # parts times private rows that are evaluated in one turn: a second or so
-_MOST_WORK = 100 * _PIECE  # of one act, which is done in one turn
-_SHORT = 2_000  # characters of questions that are parsed without a thread
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks, for the record, and when.
-
-    Attributes:
-        key: whose limits count.
-        asked_by: for the record: the time of arrival, a name, and the request id of the whole question.
-        arrived: when it came, on the grid's clock; None: no grid.
-        permit: is called with the number of questions that come next; it may refuse them.
-        paid: answers to parts that were recorded, also where a later one was refused.
-    """
-
-    key: str = ""
-    asked_by: AskedBy = field(default_factory=AskedBy)
-    arrived: float | None = None
-    permit: Callable[[int], None] = lambda _: None
-    paid: list[Answer] = field(default_factory=list)
-
-    def request(self, question: str | Query, part: int | None = None, expect: float | None = None) -> Request:
-        """One question of this caller."""
-        return Request(question, self.asked_by if part is None else self.asked_by.part(part), expect)
 
 
 class StudyWriter:
@@ -118,7 +88,6 @@ class StudyWriter:
     ) -> None:
         self.path, self.name = path, path.stem
         self._slots = slots
-        self._most, self._seconds = most_questions, question_seconds
         self._holdout = Holdout.open(path, data=data)
         self.ended_at_opening = self._holdout.session.recorder.ended_at_opening
         try:
@@ -129,12 +98,18 @@ class StudyWriter:
             raise
         self.study: Study = file.study
         self._grid = grid = grid(file.study) if callable(grid) else grid
-        self._rounds: list[LoggedRound] = list(file.rounds)
-        self._findings: list[LoggedFinding] = list(file.findings)
-        self._acts: list[LoggedAct] = list(file.acts)
-        self._released = ReleasedView(self._progress(), grid)
+        self._record = RecordSoFar(path, file.study, self._holdout, known=file)
+        self._released = ReleasedView(self._record.update(), grid)
         self._last_head = self._holdout.head
-        self._writer = Writer(self.name, self._handle, grid.clock, start)
+        self._public = PublicSide(
+            self._holdout,
+            file.study.rows,
+            slots=slots,
+            queued=self._queued,
+            most_questions=most_questions,
+            question_seconds=question_seconds,
+        )
+        self._jobs = JobQueue(self.name, self._handle, grid.clock, start)
 
     # asking --------------------------------------------------------------------------------------------------------
 
@@ -153,7 +128,7 @@ class StudyWriter:
             require_no_expect(question, expect)
             return await self._ask_statistic(caller, question)
         async with self._grid.release(caller.arrived):
-            query = (await self._parse_and_evaluate(caller, [question]))[0]
+            query = (await self._public.parsed(caller, [question]))[0]
             answer: Answer = await self._queued(caller.request(query, expect=expect), caller)
         await self._wait_for_round(answer.round)
         return answer
@@ -161,7 +136,7 @@ class StudyWriter:
     async def ask_many(self, caller: Caller, questions: Sequence[str]) -> list[Answer]:
         """Answers in order. All questions are checked before the first is charged."""
         async with self._grid.release(caller.arrived):
-            queries = await self._parse_and_evaluate(caller, questions)
+            queries = await self._public.parsed(caller, questions)
             answers: list[Answer] = []
             for piece in self._pieces(queries):
                 work = partial(self._holdout.session.ask_parts, piece, caller.asked_by, first=len(answers) + 1)
@@ -178,96 +153,43 @@ class StudyWriter:
         try:
             async with self._grid.release(caller.arrived):
                 with self._slots.room(caller.key):
-                    found = await arun(statistic.steps(self._declared), partial(self._ask_parts, caller))
-                    await self._queued(partial(self._holdout.record_finding, statistic, found, caller.asked_by), caller)
+                    result = await arun(statistic.steps(self._public.declared), partial(self._ask_parts, caller))
+                    await self._queued(partial(self._holdout.record_finding, statistic, result, caller.asked_by), caller)
         finally:
-            await self._wait_for_round(max((one.round for one in caller.paid), default=0))
-        return found
+            await self._wait_for_round(max((answer.round for answer in caller.paid), default=0))
+        return result
 
-    async def act(self, caller: Caller, wanted: AnyAct) -> Any:
+    async def act(self, caller: Caller, act: AnyAct) -> Any:
         """An act, in a turn of its own. What is wrong with it is found on the public side, before that turn."""
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
-                await self._check(caller, wanted)
-                found, records = await self._queued(partial(self._perform, wanted, caller), caller)
+                await self._public.check(caller, act)
+                result, records = await self._queued(partial(self._perform, act, caller), caller)
         await self._wait_until(lambda: self.progress.records >= records)
-        return found
+        return result
 
-    async def try_act(self, caller: Caller, wanted: AnyAct) -> ActPreview:
+    async def try_act(self, caller: Caller, act: AnyAct) -> ActPreview:
         """What an act would show and cost. No private row is read, and nothing is charged."""
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
                 self._holdout.require_open()
-                parts = await self._check(caller, wanted)
-                if isinstance(wanted, acts.Certify):
-                    spend = checked_spend(wanted.spend)
-                    await self._queued(partial(self._holdout.acts.require_narrower, wanted.round, spend), caller)
-                read = how_read(wanted, parts)
-                results, nats = ([], []) if read is None else await self._as_read(caller, acts.questions_of(wanted), read)
-        if isinstance(wanted, acts.Certify):
-            await self._wait_for_round(wanted.round)
+                parts = await self._public.check(caller, act)
+                if isinstance(act, Certify):
+                    spend = checked_spend(act.spend)
+                    await self._queued(partial(self._holdout.acts.require_narrower, act.round, spend), caller)
+                read = how_read(act, parts)
+                results, nats = ([], []) if read is None else await self._public.as_read(caller, act, read)
+        if isinstance(act, Certify):
+            await self._wait_for_round(act.round)
         budget = self.progress.budget
-        charge = charge_text(wanted, budget.privacy, parts)
-        return ActPreview(tuple(results), budget.claim_price(), prices_after(wanted, budget, nats), charge)
+        charge = charge_text(act, budget.privacy, parts)
+        return ActPreview(tuple(results), budget.claim_price(), prices_after(act, budget, nats), charge)
 
-    async def _as_read(
-        self, caller: Caller, questions: Sequence[object], read: RoundAct
-    ) -> tuple[list[Result], list[float]]:
-        """What a reading would show if it found the forecasts, and what each of its parts would disclose."""
-        nats: list[float] = []
-
-        async def tried(batch: Sequence[Query]) -> list[Answer]:
-            previews: list[Preview] = []
-            for start in range(0, len(batch), _PREVIEWS):
-                some = await self._evaluate_off_thread(caller, batch[start : start + _PREVIEWS])
-                previews += await self._queued(partial(_preview_each, self._holdout, some, read), caller)
-            nats.extend(preview.read_costs for preview in previews)
-            return [as_reading(preview) for preview in previews]
-
-        texts = await tried(
-            await self._parse_and_evaluate(caller, [question for question in questions if isinstance(question, str)])
-        )
-        answers = iter(texts)
-        return [
-            next(answers) if isinstance(question, str) else await arun(as_statistic(question).steps(self._declared), tried)
-            for question in questions
-        ], nats
-
-    async def _check(self, caller: Caller, wanted: AnyAct) -> int:
-        """Count the parts of an act, and try them on the public side. A closed study returns what is recorded."""
-        questions = acts.questions_to_try(wanted)
-        if self._holdout.closed:
-            caller.permit(max(1, len(questions)))
-            return 0
-        parts, work = 0, 0
-
-        def count(queries: Sequence[Query]) -> None:
-            nonlocal parts, work
-            parts += len(queries)
-            work += sum(size_of_query(query) for query in queries) * self.study.rows
-            if work > _MOST_WORK:
-                raise QuestionError(
-                    "this act would take minutes on the private rows, and others wait meanwhile. Expected fewer or shorter "
-                    "questions. Nothing was charged."
-                )
-
-        async def rehearsed(batch: QuestionBatch) -> list[Answer]:
-            count(batch)
-            return await self._rehearse_parts(caller, batch)
-
-        texts = [one for one in questions if isinstance(one, str)]
-        caller.permit(len(texts))
-        count(await self._parse_and_evaluate(caller, texts))
-        for one in questions:
-            if not isinstance(one, str):
-                await arun(as_statistic(one).steps(self._declared), rehearsed)
-        return parts
-
-    def _perform(self, wanted: AnyAct, caller: Caller) -> tuple[Any, int]:
+    def _perform(self, act: AnyAct, caller: Caller) -> tuple[Any, int]:
         """In the writer's thread: the result, and how many records there are with it; 0 where there is no new one."""
         holdout, before = self._holdout, self._holdout.head
-        found = holdout.acts.do(wanted, caller.asked_by)
-        return found, 0 if holdout.head == before else Head.parse(holdout.head).records
+        result = holdout.acts.do(act, caller.asked_by)
+        return result, 0 if holdout.head == before else Head.parse(holdout.head).records
 
     @overload
     async def try_out(self, caller: Caller, question: str) -> Preview: ...
@@ -280,7 +202,7 @@ class StudyWriter:
         if not isinstance(question, str):
             return await self.try_both(caller, question)
         async with self._grid.release(caller.arrived):
-            query = (await self._parse_and_evaluate(caller, [question]))[0]
+            query = (await self._public.parsed(caller, [question]))[0]
             preview: Preview = await self._queued(partial(self._holdout.try_out, query), caller)
         return preview
 
@@ -288,43 +210,31 @@ class StudyWriter:
         """As `Holdout.rehearsal`: a statistic's result if no part of it were a surprise."""
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
-                return await arun(statistic.steps(self._declared), partial(self._rehearse_parts, caller))
+                return await self._public.rehearse(caller, statistic)
 
     async def try_both(self, caller: Caller, question: object) -> Trial:
         """What ask and read would show of a question or a statistic."""
-        wanted, previews = as_statistic(question), Previews()
-
-        async def tried(answers: Callable[[QuestionBatch], list[Answer]], batch: QuestionBatch) -> list[Answer]:
-            new = previews.missing(batch)
-            caller.permit(len(new))
-            for start in range(0, len(new), _PREVIEWS):
-                some = await self._evaluate_off_thread(caller, new[start : start + _PREVIEWS])
-                work = partial(_preview_each, self._holdout, some, RoundAct("read", parts=len(batch)))
-                found = await self._queued(work, caller)
-                previews.by_name |= {query.name: one for query, one in zip(some, found, strict=True)}
-            return answers(batch)
-
+        statistic = as_statistic(question)
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
-                ask = await arun(wanted.steps(self._declared), partial(tried, previews.asked))
-                read = await arun(wanted.steps(self._declared), partial(tried, previews.read))
-        return previews.trial(ask, read, self.progress.budget.privacy)
+                previews, asked, read = await self._public.try_both(caller, statistic)
+        return previews.trial(asked, read, self.progress.budget.privacy)
 
     async def _ask_parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         """Ask the parts of a statistic, and note what was paid for them."""
         caller.permit(len(batch))
-        queries = await self._evaluate_off_thread(caller, batch)
+        queries = await self._public.evaluated(caller, batch)
         requests = [caller.request(query, len(caller.paid) + part) for part, query in enumerate(queries, 1)]
-        found: list[Answer | EverholdError] = []
+        outcomes: list[Answer | EverholdError] = []
         if len(requests) == 1:  # beside the questions of others
-            found.append(await self._or_error(requests[0], caller))
+            outcomes.append(await self._or_error(requests[0], caller))
         else:
             for piece in self._pieces(queries):
-                some = requests[len(found) : len(found) + len(piece)]
-                found += await self._queued(partial(self._holdout.ask_each, some), caller)
-        answers = [one for one in found if not isinstance(one, EverholdError)]
+                next_requests = requests[len(outcomes) : len(outcomes) + len(piece)]
+                outcomes += await self._queued(partial(self._holdout.ask_each, next_requests), caller)
+        answers = [outcome for outcome in outcomes if not isinstance(outcome, EverholdError)]
         caller.paid.extend(answers)
-        if refused := [one for one in found if isinstance(one, EverholdError)]:
+        if refused := [outcome for outcome in outcomes if isinstance(outcome, EverholdError)]:
             raise _with_paid_parts(refused[0], caller.paid)
         return answers
 
@@ -337,40 +247,12 @@ class StudyWriter:
                 raise
             return error
 
-    async def _rehearse_parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
-        """The parts of a statistic, as they would be answered if nothing surprised."""
-        caller.permit(len(batch))
-        found: list[Answer] = []
-        for start in range(0, len(batch), _PREVIEWS):
-            some = await self._evaluate_off_thread(caller, batch[start : start + _PREVIEWS])
-            found += await self._queued(partial(_rehearse_each, self._holdout, some), caller)
-        return found
-
     def put(self, work: Request | Callable[[], T], arrived: float | None = None) -> Future[Any]:
         """A question, or something else to do with the study, in the queue; off the grid, for this process alone."""
-        return self._writer.put(work, arrived)
+        return self._jobs.put(work, arrived)
 
     async def _queued(self, work: Request | Callable[[], Any], caller: Caller) -> Any:
         return await asyncio.wrap_future(self.put(work, caller.arrived))
-
-    async def _parse_and_evaluate(self, caller: Caller, questions: Sequence[str]) -> list[Query]:
-        """Questions parsed, and large ones evaluated on the public rows, outside the writer's thread.
-
-        What is small altogether is done at once; anything else in a thread, so that the event loop goes on.
-        """
-        session = self._holdout.session
-        if sum(len(question) for question in questions) > _SHORT:
-            queries = await self._slots.run(caller.key, lambda: [session.query(one) for one in questions])
-        else:
-            queries = [session.query(question) for question in questions]
-        return await self._evaluate_off_thread(caller, queries)
-
-    async def _evaluate_off_thread(self, caller: Caller, queries: Sequence[Query]) -> list[Query]:
-        """The same questions, evaluated on the public rows outside the writer's thread; small ones as they are."""
-        session = self._holdout.session
-        if session.scanner.is_light(queries):
-            return list(queries)
-        return await self._slots.run(caller.key, lambda: session.scanner.prepare(queries, seconds=self._seconds))
 
     def _pieces(self, queries: Sequence[Query]) -> list[list[Query]]:
         """A batch cut into pieces of some seconds' work at the most, so that others get their turn in between."""
@@ -384,10 +266,6 @@ class StudyWriter:
             pieces[-1].append(query)
             left -= work
         return pieces
-
-    @property
-    def _declared(self) -> DeclaredColumns:
-        return self._holdout.declared(self._most)
 
     # reading -------------------------------------------------------------------------------------------------------
 
@@ -426,12 +304,12 @@ class StudyWriter:
     @property
     def waiting(self) -> int:
         """How many questions wait for their turn."""
-        return self._writer.waiting
+        return self._jobs.waiting
 
     @property
     def stalled(self) -> bool:
         """Whether the writer has been at one turn for minutes."""
-        return self._writer.stalled
+        return self._jobs.stalled
 
     @property
     def price_limit(self) -> float | None:
@@ -445,16 +323,7 @@ class StudyWriter:
 
     def file(self) -> StudyFile:
         """The study as its file would be read, as far as its answers have left, without reading it."""
-        at = self.progress
-        rounds, findings = tuple(self._rounds[: at.rounds]), tuple(self._findings[: at.findings])
-        head, acts = Head.parse(at.head), tuple(self._acts[: at.acts])
-        return StudyFile(self.path, self.study, rounds, findings, head, at.budget, acts=acts, closed=at.closed)
-
-    def _progress(self) -> StudyProgress:
-        holdout = self._holdout
-        journal, closed = holdout.journal, holdout.closed
-        counts = (holdout.rounds, len(journal.findings), holdout.surprises)
-        return StudyProgress(*counts, holdout.budget, holdout.head, len(journal.acts), closed)
+        return self._record.file_at(self.progress)
 
     # the writer's thread -------------------------------------------------------------------------------------------
 
@@ -477,56 +346,44 @@ class StudyWriter:
         if not asks:
             return
         try:
-            found = self._holdout.ask_each([one.work for one in asks])
-            self._publish([one.arrived for one in asks])
+            outcomes = self._holdout.ask_each([job.work for job in asks])
+            self._publish([job.arrived for job in asks])
         except BaseException as error:  # nobody gets an answer
-            for one in asks:
-                one.future.set_exception(error)
+            for job in asks:
+                job.future.set_exception(error)
             return
-        for one, answer in zip(asks, found, strict=True):
-            if isinstance(answer, EverholdError):
-                one.future.set_exception(answer)
+        for job, outcome in zip(asks, outcomes, strict=True):
+            if isinstance(outcome, EverholdError):
+                job.future.set_exception(outcome)
             else:
-                one.future.set_result(answer)
+                job.future.set_result(outcome)
 
     def _run(self, job: Job[Any]) -> None:
         try:
             try:
-                found = job.work()
+                result = job.work()
             finally:
                 if not self.broken:
                     self._publish([job.arrived])  # also where a batch was refused on its way
         except BaseException as error:
             job.future.set_exception(error)
             return
-        job.future.set_result(found)
+        job.future.set_result(result)
 
     def _publish(self, arrived: Sequence[float | None]) -> None:
         """Let readers see what has become durable, once the last of its answers leaves."""
-        journal = self._holdout.journal
-        for number in range(len(self._rounds) + 1, len(journal) + 1):
-            self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
-        self._findings += [logged_finding(*one) for one in journal.findings[len(self._findings) :]]
-        self._acts += [logged_act(*one) for one in journal.acts[len(self._acts) :]]
-        if self._holdout.head != self._last_head:
-            self._last_head = self._holdout.head
-            self._released.show(self._progress(), arrived)
+        progress = self._record.update()
+        if progress.head != self._last_head:
+            self._last_head = progress.head
+            self._released.show(progress, arrived)
 
     def close(self) -> None:
         """Answer what waits, then release the study."""
-        self._writer.close()
+        self._jobs.close()
         self._holdout.release()
 
     def __repr__(self) -> str:
         return f"StudyWriter({self.name}, {self.progress.rounds:,} questions)"
-
-
-def _rehearse_each(holdout: Holdout, queries: Sequence[Query]) -> list[Answer]:
-    return [as_answer(holdout.try_out(query)) for query in queries]
-
-
-def _preview_each(holdout: Holdout, queries: Sequence[Query], read: RoundAct) -> list[Preview]:
-    return [holdout.session.try_out(query, read=read) for query in queries]
 
 
 def _with_paid_parts(refusal: EverholdError, paid: list[Answer]) -> EverholdError:

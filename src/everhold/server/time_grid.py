@@ -49,12 +49,12 @@ class TimeGrid:
         try:
             yield
         finally:
-            now, one = self.clock(), object()
-            self.waiting.add(one)
+            now, answer = self.clock(), object()
+            self.waiting.add(answer)
             try:
                 await self._sleep(self.slot(arrived, now) - now)
             finally:
-                self.waiting.discard(one)
+                self.waiting.discard(answer)
 
     async def until(self, moment: float) -> None:
         """Wait for a moment."""

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from everhold.acts import Permission
 from everhold.clock import utc_now
 from everhold.errors import LedgerError, SettingError
 from everhold.ledger.files import exclusive, read_json, to_json, write_atomic
@@ -28,7 +29,7 @@ Scope = Literal["custodian", "analyst", "auditor"]
 """custodian: everything; analyst: ask, try, read; auditor: read and audit, never ask."""
 
 PREFIX = "evh_"
-_ALLOWED: dict[str, frozenset[Scope]] = {
+_ALLOWED: dict[Permission, frozenset[Scope]] = {
     "ask": frozenset(("custodian", "analyst")),
     "read": frozenset(("custodian", "analyst", "auditor")),
     "audit": frozenset(("custodian", "auditor")),
@@ -62,9 +63,9 @@ class Token:
         """Whether it is neither revoked nor expired."""
         return self.revoked is None and (self.expires is None or now < datetime.fromisoformat(self.expires))
 
-    def allows(self, what: str, study: str | None = None) -> bool:
+    def allows(self, permission: Permission, study: str | None = None) -> bool:
         """Whether it allows to 'ask', 'read', 'audit' or 'manage', of a study or in general."""
-        return self.scope in _ALLOWED[what] and (study is None or not self.studies or study in self.studies)
+        return self.scope in _ALLOWED[permission] and (study is None or not self.studies or study in self.studies)
 
     @property
     def state(self) -> str:
@@ -100,12 +101,12 @@ class Tokens:
     def all(self) -> tuple[Token, ...]:
         """All tokens, revoked and expired ones too, as the file has them now."""
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except FileNotFoundError:
             return ()
         except OSError as error:
             raise LedgerError(f"{self.path} cannot be read ({error.strerror}).") from None
-        mark = (found.st_mtime_ns, found.st_ino, found.st_size)
+        mark = (status.st_mtime_ns, status.st_ino, status.st_size)
         seen, tokens = self._kept
         if mark != seen:
             tokens = self._load()
@@ -118,11 +119,11 @@ class Tokens:
 
     def by_digest(self, digest: str) -> Token | None:
         """The live token with this digest."""
-        now, found = self._clock(), None
+        now, known = self._clock(), None
         for token in self.all():
             if hmac.compare_digest(token.digest, digest):
-                found = token
-        return found if found is not None and found.live(now) else None
+                known = token
+        return known if known is not None and known.live(now) else None
 
     def create(self, name: str, scope: str, *, studies: Sequence[str] = (), days: float | None = None) -> tuple[str, Token]:
         """A new token: its secret, which is shown this once, and what is kept of it."""
@@ -132,7 +133,7 @@ class Tokens:
             raise SettingError("a token is for somebody: a name of up to 100 printable letters.")
         if days is not None and not 0.0 < days <= 36_500.0:
             raise SettingError(f"a token lasts up to 36,500 days, not {days!r}.")
-        if several := [one for one in studies if "," in one]:
+        if several := [study for study in studies if "," in study]:
             raise SettingError(f"{several[0]!r} is not the name of one study. Name each by itself: --study a --study b.")
         now = self._clock()
         secret = PREFIX + secrets.token_urlsafe(32)
@@ -175,10 +176,10 @@ class Tokens:
     def _load(self) -> tuple[Token, ...]:
         try:
             kept = read_json(self.path)["tokens"]
-            found = tuple(Token(**{**one, "studies": tuple(one["studies"])}) for one in kept)
-            for one in found:
-                one.live(self._clock())  # its times can be read
-            return found
+            tokens = tuple(Token(**{**entry, "studies": tuple(entry["studies"])}) for entry in kept)
+            for token in tokens:
+                token.live(self._clock())  # its times can be read
+            return tokens
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LedgerError(f"{self.path} cannot be read as a file of tokens ({error}).") from None
 

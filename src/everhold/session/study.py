@@ -267,7 +267,7 @@ def audit_study(
         mechanism = build_mechanism(study.rows, public, settings)
         declared = declared_columns(mechanism, study.schema, 1)
         with NO_BAR if progress is not None else progress_bar("Replaying", _length(store)) as bar:
-            record = _Record(study, declared, bar.over(following), progress or (lambda _: None), records)
+            record = _AuditedRecords(study, declared, bar.over(following), progress or (lambda _: None), records)
             result = audit(mechanism, record.rounds())
         if result.ok:
             check_pages(path, data, records=record.count, written_by=record.written_by or study.written_by)
@@ -280,7 +280,7 @@ def audit_study(
     return result
 
 
-class _Record:
+class _AuditedRecords:
     """The records of a study on their way to an audit: what is not a round is checked here."""
 
     def __init__(

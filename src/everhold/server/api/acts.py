@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
 from everhold.acts import ACTS, AnyAct, as_body, to_result
-from everhold.server.dependencies import ContextOf, StudyFor
+from everhold.server.dependencies import ContextOf, study_for
 from everhold.server.request_schemas import ActBody, act_body
-from everhold.server.response_schemas import act_schema
+from everhold.server.result_schemas import act_schema
 from everhold.server.study_writer import StudyWriter
 
 __all__ = ["router"]
@@ -26,10 +24,9 @@ def _add(kind: type[AnyAct]) -> None:
         caller = context.caller(f"act_{kind.name}", body.request_id)
         return JSONResponse(to_result(await study.act(caller, wanted)))
 
-    scopes: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
-    act.__annotations__ |= {"study": scopes[kind.scope], "body": act_body(kind)}
+    act.__annotations__ |= {"study": study_for(kind.permission), "body": act_body(kind)}
     about = (kind.__doc__ or "").strip()
-    who = "custodians" if kind.scope == "manage" else "analysts and custodians"
+    who = "custodians" if kind.permission == "manage" else "analysts and custodians"
     router.add_api_route(
         f"/studies/{{name}}/{kind.name}",
         act,

@@ -12,7 +12,7 @@ from everhold.results import JsonResult
 from everhold.server.dependencies import ContextOf, RequestContext, StatisticRequest, StudyFor, statistic_request
 from everhold.server.errors import HTTPRefusal
 from everhold.server.request_schemas import Ask, AskMany, Body, TryOut, statistic_body
-from everhold.server.response_schemas import AnyResult, AskedMany, PreviewOut, TrialOut, result_schema
+from everhold.server.result_schemas import AnyResult, AskedMany, PreviewOut, TrialOut, result_schema
 from everhold.server.study_writer import StudyWriter
 from everhold.statistics import STATISTICS, statistic
 from everhold.statistics.parameters import arguments
@@ -38,8 +38,8 @@ async def _answered(
     else:
         kind = question.name
         context.note(asked=question.name, **arguments(question))
-    found = await study.ask(context.caller(kind, request_id), question, expect=expect)
-    return JSONResponse(found.to_dict())
+    result = await study.ask(context.caller(kind, request_id), question, expect=expect)
+    return JSONResponse(result.to_dict())
 
 
 async def _tried(
@@ -47,14 +47,14 @@ async def _tried(
 ) -> Response:
     """The one way of a question or a statistic on the public side."""
     caller = context.caller("try_out")
-    found: JsonResult
+    result: JsonResult
     if both:
-        found = await study.try_both(caller, question)
+        result = await study.try_both(caller, question)
     elif isinstance(question, str):
-        found = await study.try_out(caller, question)
+        result = await study.try_out(caller, question)
     else:
-        found = await study.rehearse(caller, question)
-    return JSONResponse(found.to_dict())
+        result = await study.rehearse(caller, question)
+    return JSONResponse(result.to_dict())
 
 
 @router.post("/studies/{name}/ask", summary="Ask one question or a statistic", response_model=AnyResult)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from starlette.responses import JSONResponse, Response
 
 from everhold.contest.board import Submission
-from everhold.server.dependencies import ContestFor, Server, TokenOf
+from everhold.server.contest_schemas import BoardOut, ContestOut, DuelOut, RankingPreviewOut, SubmissionOut
+from everhold.server.dependencies import ContestFor, ContextOf, StateOf, TokenOf
 from everhold.server.errors import HTTPRefusal
 from everhold.server.request_schemas import DuelBody
-from everhold.server.response_schemas import BoardOut, ContestOut, DuelOut, RankingPreviewOut, SubmissionOut
 
 __all__ = ["require_scored", "router"]
 
@@ -27,11 +27,11 @@ _REFUSED = {
 _CSV = {"schema": {"type": "string"}, "example": "id,prediction\n0,1\n1,0\n"}
 
 
-def require_scored(found: Submission) -> None:
+def require_scored(submission: Submission) -> None:
     """A submission that was not scored is an error, with all that is known of it."""
-    if found.state in _REFUSED:
-        status, code = _REFUSED[found.state]
-        raise HTTPRefusal(status, code, f"{found.reason} Nothing was charged.", details=found.to_dict())
+    if submission.state in _REFUSED:
+        status, code = _REFUSED[submission.state]
+        raise HTTPRefusal(status, code, f"{submission.reason} Nothing was charged.", details=submission.to_dict())
 
 
 @router.post(
@@ -40,14 +40,14 @@ def require_scored(found: Submission) -> None:
     response_model=SubmissionOut,
     openapi_extra={"requestBody": {"required": True, "content": {"text/csv": _CSV}}},
 )
-async def submit(contest: ContestFor.ASK, token: TokenOf, server: Server, request: Request) -> Response:
+async def submit(contest: ContestFor.ASK, context: ContextOf) -> Response:
     """CSV with an id and a prediction for every row; the entrant is the token's name."""
-    predictions = await request.body()
-    server.require_live(token)
-    request.state.note = {"submitted": len(predictions)}
-    found = await contest.submit(token.name, predictions, arrived=request.state.started)
-    require_scored(found)
-    return JSONResponse(found.to_dict())
+    predictions = await context.request.body()
+    context.server.require_live(context.token)
+    context.note(submitted=len(predictions))
+    submission = await contest.submit(context.token.name, predictions, arrived=context.arrived)
+    require_scored(submission)
+    return JSONResponse(submission.to_dict())
 
 
 @router.get("/contests/{name}", summary="The rules", response_model=ContestOut)
@@ -60,7 +60,7 @@ def rules(contest: ContestFor.READ) -> Response:
 
 
 @router.get("/contests/{name}/board", summary="The board", response_model=BoardOut)
-def board(contest: ContestFor.READ, token: TokenOf, server: Server) -> Response:
+def board(contest: ContestFor.READ, token: TokenOf, server: StateOf) -> Response:
     """Where everybody stands: intervals that are valid at the same time.
 
     `unranked` has the token's own entrant, if nothing of it was scored yet; what others sent is theirs to know.
@@ -78,14 +78,13 @@ def preview_duel(contest: ContestFor.MANAGE, first: _Entrant, second: _Entrant) 
 
 
 @router.post("/contests/{name}/duel", summary="Certify that one entrant is better than another", response_model=DuelOut)
-async def duel(contest: ContestFor.MANAGE, token: TokenOf, server: Server, body: DuelBody, request: Request) -> Response:
+async def duel(contest: ContestFor.MANAGE, context: ContextOf, body: DuelBody) -> Response:
     """By the rows on which their best submissions differ. Costs all later intervals 0.7 nats, whatever comes out.
 
     A contest with sealed rows has no duels. For custodians. It is recorded before it is returned.
     """
-    request.state.note = {"duel": [body.first, body.second]}
-    caller = server.caller(request.state, token, "duel", body.request_id)
-    better = await contest.duel(caller, body.first, body.second)
+    context.note(duel=[body.first, body.second])
+    better = await contest.duel(context.caller("duel", body.request_id), body.first, body.second)
     return JSONResponse({"first": body.first, "second": body.second, "better": better})
 
 
@@ -96,11 +95,11 @@ def preview_finish(contest: ContestFor.MANAGE) -> Response:
 
 
 @router.post("/contests/{name}/finish", summary="End the contest", response_model=BoardOut)
-async def finish(contest: ContestFor.MANAGE, token: TokenOf, server: Server, request: Request) -> Response:
+async def finish(contest: ContestFor.MANAGE, context: ContextOf) -> Response:
     """The last ranking: duels of all entrants at once, final ranks and scores. Nothing can be submitted afterwards.
 
     Sent again, the same board is returned. For custodians. It is recorded before it is returned.
     """
-    request.state.note = {"finish": True}
-    board = await contest.finish(server.caller(request.state, token, "finish", None))
-    return JSONResponse(board.seen_by(token.name).to_dict())
+    context.note(finish=True)
+    board = await contest.finish(context.caller("finish"))
+    return JSONResponse(board.seen_by(context.token.name).to_dict())

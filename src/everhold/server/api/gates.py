@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from everhold.server.contest_schemas import GateCheckOut, GateStatusOut, TotalGainOut
 from everhold.server.dependencies import ContextOf, GateFor
 from everhold.server.request_schemas import GateBody, GateCheckBody
-from everhold.server.response_schemas import GateCheckOut, GateStatusOut, TotalGainOut
 
 __all__ = ["router"]
 
@@ -20,22 +20,22 @@ async def check(gate: GateFor.ASK, context: ContextOf, body: GateCheckBody) -> R
     context.note(checked=len(body.outcomes))
     artifact = None if body.artifact is None else body.artifact.encode("utf-8", "surrogatepass")
     caller = context.caller("check", body.request_id)
-    found = await gate.check(body.outcomes, caller, name=body.name, artifact=artifact)
-    return JSONResponse(found.to_dict())
+    result = await gate.check(body.outcomes, caller, name=body.name, artifact=artifact)
+    return JSONResponse(result.to_dict())
 
 
 @router.post("/gates/{name}/decide", summary="Check the candidates that wait", response_model=GateCheckOut)
 async def decide(gate: GateFor.ASK, context: ContextOf, body: GateBody) -> Response:
     """Choose among the candidates of a generation that is not full."""
-    found = await gate.decide(context.caller("decide", body.request_id))
-    return JSONResponse(found.to_dict())
+    result = await gate.decide(context.caller("decide", body.request_id))
+    return JSONResponse(result.to_dict())
 
 
 @router.post("/gates/{name}/finish", summary="The total gain: the last act", response_model=TotalGainOut)
 async def finish(gate: GateFor.MANAGE, context: ContextOf, body: GateBody) -> Response:
     """How much better the incumbent is than the first one. Nothing is checked afterwards."""
-    found = await gate.finish(context.caller("finish", body.request_id))
-    return JSONResponse(found.to_dict())
+    gain = await gate.finish(context.caller("finish", body.request_id))
+    return JSONResponse(gain.to_dict())
 
 
 @router.get("/gates/{name}", summary="Where a gate stands", response_model=GateStatusOut)

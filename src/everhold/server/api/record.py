@@ -10,9 +10,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from everhold.ledger.store import Store
 from everhold.report.certificate import certificate_html, certificate_json
-from everhold.server.dependencies import Record, ServedFor, Server, TokenOf
+from everhold.server.dependencies import RecordedOf, ServedFor, StateOf, TokenOf
 from everhold.server.log import LogFilter
-from everhold.server.response_schemas import AuditOut, LogOut, StatusOut, StudiesOut, StudyOut
+from everhold.server.record_schemas import AuditOut, LogOut, StatusOut, StudiesOut, StudyOut
 
 __all__ = ["router"]
 
@@ -20,13 +20,13 @@ router = APIRouter(tags=["read"])
 
 
 @router.get("/studies", summary="All studies", response_model=StudiesOut)
-def studies(token: TokenOf, server: Server) -> Response:
+def studies(token: TokenOf, server: StateOf) -> Response:
     """Those that the token may see."""
     return JSONResponse({"studies": [server.status(one, token) for one in server.readable_by(token)]})
 
 
 @router.get("/studies/{name}", summary="A study and its columns", response_model=StudyOut)
-def study(served: ServedFor.READ, token: TokenOf, server: Server) -> Response:
+def study(served: ServedFor.READ, token: TokenOf, server: StateOf) -> Response:
     """Where it stands, what can be asked."""
     schema = served.study.schema
     columns = {"columns": [schema[name].to_dict() for name in schema], "schema_toml": schema.to_toml()}
@@ -34,14 +34,14 @@ def study(served: ServedFor.READ, token: TokenOf, server: Server) -> Response:
 
 
 @router.get("/studies/{name}/status", summary="Where a study stands", response_model=StatusOut)
-def status(served: ServedFor.READ, token: TokenOf, server: Server) -> Response:
+def status(served: ServedFor.READ, token: TokenOf, server: StateOf) -> Response:
     """Counts, price and head."""
     return JSONResponse(server.status(served, token))
 
 
 @router.get("/studies/{name}/log", summary="What was asked and answered", response_model=LogOut)
 def log(
-    served: Record,
+    served: RecordedOf,
     after: Annotated[int, Query(ge=0, le=2**53, description="Questions later in the log than this.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     contains: Annotated[str | None, Query(max_length=1_000, description="In the question's text.")] = None,
@@ -51,8 +51,10 @@ def log(
     """Questions and acts as people asked them, by pages; statistics with their parts. Of a contest for auditors: it holds
     what was submitted."""
     asked = served.file().log
-    found, following = LogFilter(contains, who, surprises).page(asked, after, limit)
-    return JSONResponse({"questions": [one.to_dict() for one in found], "next": following, "total": len(asked)})
+    questions, following = LogFilter(contains, who, surprises).page(asked, after, limit)
+    return JSONResponse(
+        {"questions": [question.to_dict() for question in questions], "next": following, "total": len(asked)}
+    )
 
 
 @router.get(
@@ -62,9 +64,9 @@ def log(
     responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}},
 )
 async def certificate(
-    served: Record,
+    served: RecordedOf,
     token: TokenOf,
-    server: Server,
+    server: StateOf,
     page: Annotated[bool, Query(description="As a page that stands alone.")] = False,
 ) -> Response:
     """Audited anew whenever the study has grown."""
@@ -78,12 +80,12 @@ async def certificate(
 
 
 @router.get("/studies/{name}/audit", summary="Replay the record", response_model=AuditOut)
-async def audit(served: ServedFor.AUDIT, token: TokenOf, server: Server) -> Response:
+async def audit(served: ServedFor.AUDIT, token: TokenOf, server: StateOf) -> Response:
     """Every byte, every hash, every answer again, without the private rows. For auditors and custodians."""
     server.rate.require(token.id, 10.0)
-    file, found = await server.slots.run(token.id, lambda: server.audited(served))
-    counts = {"ok": found.ok, "rounds": found.rounds, "surprises": found.surprises}
-    return JSONResponse({**counts, "found": str(found), "head": str(file.head)})
+    file, replayed = await server.slots.run(token.id, lambda: server.audited(served))
+    counts = {"ok": replayed.ok, "rounds": replayed.rounds, "surprises": replayed.surprises}
+    return JSONResponse({**counts, "found": str(replayed), "head": str(file.head)})
 
 
 @router.get(
@@ -92,13 +94,13 @@ async def audit(served: ServedFor.AUDIT, token: TokenOf, server: Server) -> Resp
     response_class=Response,
     responses={200: {"content": {"application/vnd.sqlite3": {"schema": {"type": "string", "format": "binary"}}}}},
 )
-async def file(served: ServedFor.AUDIT, token: TokenOf, server: Server) -> Response:
+async def file(served: ServedFor.AUDIT, token: TokenOf, server: StateOf) -> Response:
     """To audit it elsewhere: it holds no private row. For auditors and custodians."""
     data, records = await server.slots.run(token.id, lambda: _snapshot(served.path))
     while served.progress.records < records and not served.broken:  # until all that is in it has left
         await server.grid.until(max(served.release_time(), server.clock() + 0.001))
-    said = {"Content-Disposition": "attachment; filename=study.everhold"}
-    return Response(data, media_type="application/vnd.sqlite3", headers=said)
+    headers = {"Content-Disposition": "attachment; filename=study.everhold"}
+    return Response(data, media_type="application/vnd.sqlite3", headers=headers)
 
 
 def _snapshot(path: Path) -> tuple[bytes, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from everhold.server.pages import act, contest, contest_act, gate, record, signing, study, tokens
+from everhold.server.pages import act, contest, contest_act, gate, record, sign_in, study, tokens
 from everhold.server.pages.rendering import page_fault
 
 __all__ = ["page_fault", "pages"]
@@ -16,6 +16,6 @@ __all__ = ["page_fault", "pages"]
 def pages() -> APIRouter:
     """All pages."""
     router = APIRouter(include_in_schema=False)
-    for part in (signing, study, act, record, contest, contest_act, gate, tokens):
+    for part in (sign_in, study, act, record, contest, contest_act, gate, tokens):
         router.include_router(part.router)
     return router

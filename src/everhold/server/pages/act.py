@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
@@ -28,12 +28,10 @@ from everhold.server.act_forms import (
     statistic_fields,
     takes_questions,
 )
-from everhold.server.dependencies import ServedFor, Server, SignedIn, StudyFor
+from everhold.server.dependencies import PageContext, PageContextOf, ServedFor, study_for
 from everhold.server.forms import AnswerCard
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.pages.study import about_study
-from everhold.server.signins import SignIn
-from everhold.server.state import ServerState
 from everhold.server.study_writer import StudyWriter
 from everhold.session.act_preview import ActPreview
 from everhold.session.act_questions import checked_spend
@@ -51,8 +49,8 @@ class _Shown:
 
     Attributes:
         wrong: what is wrong with the form, so that there is no preview.
-        said: the preview in sentences.
-        priced: whether they say what later intervals are.
+        sentences: the preview.
+        priced: whether these say what later intervals are.
         expected, unshown: the intervals to expect, and how many more there are.
         previewed: which act was previewed; empty: none.
         request_id: under which it will be done.
@@ -63,7 +61,7 @@ class _Shown:
     """
 
     wrong: PageFault | None = None
-    said: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     priced: bool = False
     expected: tuple[AnswerCard, ...] = ()
     unshown: int = 0
@@ -83,36 +81,35 @@ class _Shown:
 
 
 @router.get("/studies/{name}/acts")
-def acts(served: ServedFor.READ, signin: SignedIn, server: Server, request: Request) -> Response:
+def acts(served: ServedFor.READ, context: PageContextOf) -> Response:
     """Every act: what it does, when to use it, what it costs."""
     if not isinstance(served, StudyWriter):
         return RedirectResponse(f"/{served.kind}s/{quote(served.name, safe='')}", status_code=303)
-    return render("acts.html", **about_study(server, served, signin, request))
+    return render("acts.html", **about_study(context, served))
 
 
 def _add(kind: type[AnyAct]) -> None:
     """The page of an act, from its own description."""
 
-    async def show(study: StudyWriter, signin: SignedIn, server: Server, request: Request) -> Response:
-        form = ActForm.read(kind, request.query_params)
+    async def show(study: StudyWriter, context: PageContextOf) -> Response:
+        form = ActForm.read(kind, context.request.query_params)
         shown = _Shown()
         if form.complete and form.texts and not study.progress.closed:
-            shown = await _preview(server, study, signin, request, form)
-        return await _page(server, study, signin, request, form, shown)
+            shown = await _preview(context, study, form)
+        return await _page(context, study, form, shown)
 
-    async def send(study: StudyWriter, signin: SignedIn, server: Server, request: Request) -> Response:
-        given = await form_of(request, server)
+    async def send(study: StudyWriter, context: PageContextOf) -> Response:
+        given = await form_of(context)
         form = ActForm.read(kind, given)
         if given.get("do") != "yes":
-            typing = request.headers.get("hx-trigger") == "fields"
-            shown = _Shown() if typing and not form.complete else await _preview(server, study, signin, request, form)
+            typing = context.request.headers.get("hx-trigger") == "fields"
+            shown = _Shown() if typing and not form.complete else await _preview(context, study, form)
         else:
-            shown = await _done(server, study, signin, request, form, given)
-        return await _page(server, study, signin, request, form, shown)
+            shown = await _done(context, study, form, given)
+        return await _page(context, study, form, shown)
 
-    scopes: dict[str, Any] = {"ask": StudyFor.ASK, "manage": StudyFor.MANAGE}
     for route, method in ((show, "GET"), (send, "POST")):
-        route.__annotations__["study"] = scopes[kind.scope]
+        route.__annotations__["study"] = study_for(kind.permission)
         router.add_api_route(f"/studies/{{name}}/acts/{kind.name}", route, methods=[method])
 
 
@@ -120,18 +117,18 @@ for _kind in ACTS.values():
     _add(_kind)
 
 
-async def _preview(server: ServerState, study: StudyWriter, signin: SignIn, request: Request, form: ActForm) -> _Shown:
+async def _preview(context: PageContext, study: StudyWriter, form: ActForm) -> _Shown:
     """What the act would show and cost, or what is wrong with it."""
-    caller = server.caller(request.state, signin.token, "try_out", None)
+    caller = context.caller("try_out")
     try:
         wanted, _ = form.act()
-        server.require_few(wanted)
+        context.server.require_few(wanted)
         preview = await study.try_act(caller, wanted)
     except EverholdError as error:
         return _Shown(wrong=PageFault.of(error))
     cards = act_cards(wanted, list(preview.results), schema=study.schema) if preview.results else []
     return _Shown(
-        said=_said(study, wanted, preview),
+        sentences=_sentences(study, wanted, preview),
         priced=bool(preview.cost_text),
         expected=tuple(cards[:_SHOWN]),
         unshown=max(0, len(cards) - _SHOWN),
@@ -146,72 +143,58 @@ def _round(study: StudyWriter, wanted: AnyAct) -> LoggedRound | None:
     return next(iter(study.file().rounds[number - 1 : number]), None) if number else None
 
 
-def _said(study: StudyWriter, wanted: AnyAct, preview: ActPreview) -> tuple[str, ...]:
+def _sentences(study: StudyWriter, wanted: AnyAct, preview: ActPreview) -> tuple[str, ...]:
     """A preview in sentences."""
-    said = []
-    if isinstance(wanted, Certify) and (one := _round(study, wanted)) is not None:
+    sentences = []
+    if isinstance(wanted, Certify) and (past := _round(study, wanted)) is not None:
         price = study.progress.budget.claim_price(checked_spend(wanted.spend))
-        said.append(
-            f"Round {one.round:,}, {one.question}: {one.value_text} in {one.interval_text}, computed at "
-            f"{one.answer.price:.1f} nats. Certified at {price:.1f} nats, the interval is narrower."
+        sentences.append(
+            f"Round {past.round:,}, {past.question}: {past.value_text} in {past.interval_text}, computed at "
+            f"{past.answer.price:.1f} nats. Certified at {price:.1f} nats, the interval is narrower."
         )
     if is_final(type(wanted)):
         many = len(questions_of(wanted))
         read = "Nothing is read" if not many else "1 question is read" if many == 1 else f"{many:,} questions are read"
-        said.append(f"{read}, then the study is closed: nothing private is read again.")
+        sentences.append(f"{read}, then the study is closed: nothing private is read again.")
     if cost := preview.cost_text:
         more = ", if the forecasts fit; wider if they are off" if preview.results else ""
-        said.append(f"{cost[:1].upper()}{cost[1:]}{more}.")
+        sentences.append(f"{cost[:1].upper()}{cost[1:]}{more}.")
     if charge := preview.charge:
-        said.append(f"{charge[:1].upper()}{charge[1:]}.")
-    return tuple(said)
+        sentences.append(f"{charge[:1].upper()}{charge[1:]}.")
+    return tuple(sentences)
 
 
-async def _done(
-    server: ServerState,
-    study: StudyWriter,
-    signin: SignIn,
-    request: Request,
-    form: ActForm,
-    given: dict[str, Any],
-) -> _Shown:
+async def _done(context: PageContext, study: StudyWriter, form: ActForm, given: dict[str, Any]) -> _Shown:
     """The result of an act that was previewed; the preview of anything else."""
     try:
         sent = given.get("request_id")
         wanted, request_id = form.act(sent if isinstance(sent, str) and sent else None)
-        server.require_few(wanted)
+        context.server.require_few(wanted)
         if given.get("previewed") != fingerprint(wanted):
-            return replace(await _preview(server, study, signin, request, form), changed=True)
+            return replace(await _preview(context, study, form), changed=True)
         if is_final(form.kind) and given.get("sure") != "yes":
-            return replace(await _preview(server, study, signin, request, form), unsure=True)
-        request.state.note = {"act": wanted.name, **as_body(wanted)}
-        caller = server.caller(request.state, signin.token, f"act_{wanted.name}", request_id)
-        found = await study.act(caller, wanted)
+            return replace(await _preview(context, study, form), unsure=True)
+        context.note(act=wanted.name, **as_body(wanted))
+        caller = context.caller(f"act_{wanted.name}", request_id)
+        result = await study.act(caller, wanted)
     except EverholdError as error:
         return _Shown(fault=PageFault.of(error))
     past = _round(study, wanted)
     question = "" if past is None else past.question
-    chosen = questions_of(wanted)[found.index] if isinstance(found, Choice) else None
-    cards = tuple(act_cards(wanted, found, question, study.schema))
+    chosen = questions_of(wanted)[result.index] if isinstance(result, Choice) else None
+    cards = tuple(act_cards(wanted, result, question, study.schema))
     return _Shown(cards=cards, next=chosen if isinstance(chosen, str) else "")
 
 
-async def _page(
-    server: ServerState,
-    study: StudyWriter,
-    signin: SignIn,
-    request: Request,
-    form: ActForm,
-    shown: _Shown,
-) -> Response:
+async def _page(context: PageContext, study: StudyWriter, form: ActForm, shown: _Shown) -> Response:
     """The whole page, or the part of it that changes."""
-    kind, part = form.kind, bool(request.headers.get("hx-request"))
+    kind, part = form.kind, bool(context.request.headers.get("hx-request"))
     values: dict[str, Any] = {"shown": shown, "form": form, "kind": kind, "final": is_final(kind)}
     if part and not (shown.cards or shown.fault):
-        found = render("act_preview.html", code=shown.status, status={"name": study.name}, **values)
-        found.headers["HX-Retarget"] = "#preview"
-        return found
-    about = await run_in_threadpool(about_study, server, study, signin, request)
+        preview = render("act_preview.html", code=shown.status, status={"name": study.name}, **values)
+        preview.headers["HX-Retarget"] = "#preview"
+        return preview
+    about = await run_in_threadpool(about_study, context, study)
     values |= {
         "fault": shown.fault,
         "found": None,

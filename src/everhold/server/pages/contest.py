@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from markupsafe import Markup
 from starlette.responses import Response
@@ -16,11 +16,9 @@ from everhold.errors import EverholdError
 from everhold.report.interval_svg import axis_svg
 from everhold.server.api.contests import require_scored
 from everhold.server.contest_writer import ContestWriter
-from everhold.server.dependencies import ContestFor, Server, SignedIn
+from everhold.server.dependencies import ContestFor, PageContext, PageContextOf
 from everhold.server.errors import HTTPRefusal
 from everhold.server.pages.rendering import PageFault, form_of, render
-from everhold.server.signins import SignIn
-from everhold.server.state import ServerState
 
 __all__ = ["router"]
 
@@ -29,53 +27,53 @@ router = APIRouter()
 _REFUSED = 20  # of an entrant's submissions that were not scored
 
 
-def _about(server: ServerState, contest: ContestWriter, signin: SignIn) -> dict[str, Any]:
-    board = contest.board()
+def _about(context: PageContext, contest: ContestWriter) -> dict[str, Any]:
+    board, token = contest.board(), context.token
     return {
-        "session": signin,
+        "session": context.signin,
         "here": "studies",
         "name": contest.name,
         "board": board,
         "ranks_say": RANKS_SAY,
         "table": Markup(board_table(board)),
-        "may_ask": signin.token.allows("ask", contest.name),
-        "may_manage": signin.token.allows("manage", contest.name),
-        "may_audit": signin.token.allows("audit", contest.name),
-        "whole": server.sees_all(contest, signin.token),
-        "refused": contest.refused(signin.token.name)[:_REFUSED],
-        "words": server.words(contest),
+        "may_ask": token.allows("ask", contest.name),
+        "may_manage": token.allows("manage", contest.name),
+        "may_audit": token.allows("audit", contest.name),
+        "whole": context.server.sees_all(contest, token),
+        "refused": contest.refused(token.name)[:_REFUSED],
+        "about": context.server.about(contest),
         "submission": None,
         "drawn": "",
     }
 
 
 @router.get("/contests/{name}")
-def contest(found: ContestFor.READ, signin: SignedIn, server: Server) -> Response:
+def contest(contest: ContestFor.READ, context: PageContextOf) -> Response:
     """The board."""
-    return render("contest.html", **_about(server, found, signin))
+    return render("contest.html", **_about(context, contest))
 
 
 @router.post("/contests/{name}/submissions")
-async def submit(contest: ContestFor.ASK, signin: SignedIn, server: Server, request: Request) -> Response:
+async def submit(contest: ContestFor.ASK, context: PageContextOf) -> Response:
     """A file with predictions."""
-    predictions = (await form_of(request, server)).get("predictions")
-    fault, found, drawn = None, None, Markup("")
+    predictions = (await form_of(context)).get("predictions")
+    fault, submission, drawn = None, None, Markup("")
     try:
         if not isinstance(predictions, bytes) or not predictions:
             _no_file()
-        request.state.note = {"submitted": len(predictions)}
-        found = await contest.submit(signin.token.name, predictions, arrived=request.state.started)
-        require_scored(found)
-        if (score := found.score) is not None:
+        context.note(submitted=len(predictions))
+        submission = await contest.submit(context.token.name, predictions, arrived=context.arrived)
+        require_scored(submission)
+        if (score := submission.score) is not None:
             numbers = (score.value, score.low, score.high)
             drawn = Markup(axis_svg(*numbers, bottom=score.bottom, top=score.top))
     except EverholdError as error:
         fault = PageFault.of(error)
         if fault.status in (413, 422):
             fault = replace(fault, then="Nothing was charged. Correct the file and submit it again.")
-    shown = await run_in_threadpool(_about, server, contest, signin)
-    shown |= {"submission": None if fault else found, "drawn": drawn, "fault": fault}
-    template = "submitted_part.html" if request.headers.get("hx-request") else "contest.html"
+    shown = await run_in_threadpool(_about, context, contest)
+    shown |= {"submission": None if fault else submission, "drawn": drawn, "fault": fault}
+    template = "submitted_part.html" if context.request.headers.get("hx-request") else "contest.html"
     return render(template, code=200 if fault is None else fault.status, **shown)
 
 

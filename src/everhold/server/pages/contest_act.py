@@ -6,13 +6,13 @@ import secrets
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from everhold.errors import EverholdError
 from everhold.server.contest_writer import ContestWriter
-from everhold.server.dependencies import ContestFor, Server, SignedIn
+from everhold.server.dependencies import ContestFor, PageContextOf, SignedIn
 from everhold.server.pages.rendering import PageFault, form_of, render
 from everhold.server.signins import SignIn
 
@@ -57,16 +57,16 @@ def show_finish(contest: ContestFor.MANAGE, signin: SignedIn) -> Response:
 
 
 @router.post("/contests/{name}/finish")
-async def finish(contest: ContestFor.MANAGE, signin: SignedIn, server: Server, request: Request) -> Response:
+async def finish(contest: ContestFor.MANAGE, context: PageContextOf) -> Response:
     """End the contest, if the box is ticked."""
-    given = await form_of(request, server)
+    given = await form_of(context)
     if given.get("sure") != "yes":
-        return await run_in_threadpool(_page, contest, signin, "", "", finishing=True, unsure=True)
-    request.state.note = {"finish": True}
+        return await run_in_threadpool(_page, contest, context.signin, "", "", finishing=True, unsure=True)
+    context.note(finish=True)
     try:
-        await contest.finish(server.caller(request.state, signin.token, "finish", None))
+        await contest.finish(context.caller("finish"))
     except EverholdError as error:
-        return await run_in_threadpool(_page, contest, signin, "", "", finishing=True, fault=PageFault.of(error))
+        return await run_in_threadpool(_page, contest, context.signin, "", "", finishing=True, fault=PageFault.of(error))
     return RedirectResponse(f"/contests/{quote(contest.name, safe='')}", status_code=303)
 
 
@@ -77,12 +77,12 @@ def show_duel(contest: ContestFor.MANAGE, signin: SignedIn, first: str = "", sec
 
 
 @router.post("/contests/{name}/duel")
-async def duel(contest: ContestFor.MANAGE, signin: SignedIn, server: Server, request: Request) -> Response:
+async def duel(contest: ContestFor.MANAGE, context: PageContextOf) -> Response:
     """Make the duel that was previewed."""
-    given = await form_of(request, server)
+    given = await form_of(context)
     first, second, request_id = (str(given.get(name, ""))[:_LONGEST] for name in ("first", "second", "request_id"))
-    request.state.note = {"duel": [first, second]}
-    caller = server.caller(request.state, signin.token, "duel", request_id or None)
+    context.note(duel=[first, second])
+    caller = context.caller("duel", request_id or None)
     more: dict[str, Any] = {}
     try:
         better = await contest.duel(caller, first, second)
@@ -90,4 +90,4 @@ async def duel(contest: ContestFor.MANAGE, signin: SignedIn, server: Server, req
         more["result"] = f"{first} is certified better than {second}." if better else not_shown
     except EverholdError as error:
         more["fault"] = PageFault.of(error)
-    return await run_in_threadpool(_page, contest, signin, first, second, finishing=False, **more)
+    return await run_in_threadpool(_page, contest, context.signin, first, second, finishing=False, **more)

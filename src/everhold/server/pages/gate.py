@@ -5,66 +5,64 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from everhold.errors import EverholdError
 from everhold.gate.formats import parse_outcomes
-from everhold.server.dependencies import GateFor, Server, SignedIn
+from everhold.server.dependencies import GateFor, PageContext, PageContextOf
 from everhold.server.errors import HTTPRefusal
 from everhold.server.gate_writer import GateWriter
 from everhold.server.pages.rendering import PageFault, form_of, render
-from everhold.server.signins import SignIn
-from everhold.server.state import ServerState
 
 __all__ = ["router"]
 
 router = APIRouter()
 
 
-def _about(server: ServerState, gate: GateWriter, signin: SignIn) -> dict[str, Any]:
+def _about(context: PageContext, gate: GateWriter) -> dict[str, Any]:
     status, file = gate.status(), gate.file()
     return {
-        "session": signin,
+        "session": context.signin,
         "here": "studies",
         "name": gate.name,
-        "words": server.words(gate),
+        "about": context.server.about(gate),
         "status": status,
         "lines": str(status).splitlines(),
         "checks": [one for one in file.log if one.act in ("check", "gain")][::-1],
-        "may_ask": signin.token.allows("ask", gate.name),
+        "may_ask": context.token.allows("ask", gate.name),
         "checked": None,
         "fault": None,
     }
 
 
 @router.get("/gates/{name}")
-def gate(found: GateFor.READ, signin: SignedIn, server: Server) -> Response:
+def gate(gate: GateFor.READ, context: PageContextOf) -> Response:
     """Where it stands."""
-    return render("gate.html", **_about(server, found, signin))
+    return render("gate.html", **_about(context, gate))
 
 
 @router.post("/gates/{name}/checks")
-async def check(gate: GateFor.ASK, signin: SignedIn, server: Server, request: Request) -> Response:
+async def check(gate: GateFor.ASK, context: PageContextOf) -> Response:
     """A file with a candidate's outcomes."""
-    form = await form_of(request, server)
-    fault, found, gaps = None, None, None
+    form = await form_of(context)
+    fault, result, gaps = None, None, None
     try:
         content = form.get("outcomes")
         if not isinstance(content, bytes) or not content:
             raise HTTPRefusal(422, "malformed", "the form has no file. Choose a file with the candidate's outcomes.")
         outcomes = await run_in_threadpool(parse_outcomes, "outcomes", content, strict=False)
-        request.state.note = {"checked": len(outcomes.cases)}
-        caller = server.caller(request.state, signin.token, "check", None)
+        context.note(checked=len(outcomes.cases))
+        caller = context.caller("check")
         gaps = gate.gate.gaps(outcomes)
-        found = await gate.check(outcomes.runs, caller, name=_text(form.get("name")), artifact=None)
+        result = await gate.check(outcomes.runs, caller, name=_text(form.get("name")), artifact=None)
     except EverholdError as error:
         fault = PageFault.of(error)
         if fault.status in (413, 422):
             fault = replace(fault, then="Nothing was charged. Correct the file and check it again.")
-    shown = await run_in_threadpool(_about, server, gate, signin)
-    shown |= {"checked": found, "fault": fault, "gaps": gaps}
+    shown = await run_in_threadpool(_about, context, gate)
+    shown |= {"checked": result, "fault": fault, "gaps": gaps}
     return render("gate.html", code=200 if fault is None else fault.status, **shown)
 
 

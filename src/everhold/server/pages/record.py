@@ -14,12 +14,11 @@ from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
 from everhold.report.certificate import certificate_html, certificate_json, cite
 from everhold.server.act_forms import round_links
-from everhold.server.dependencies import Record, Server, SignedIn
+from everhold.server.dependencies import PageContext, PageContextOf, RecordedOf
 from everhold.server.log import LogFilter, log_to_csv
 from everhold.server.pages.rendering import render
-from everhold.server.state import Served, ServerState
+from everhold.server.state import Served
 from everhold.server.study_writer import StudyWriter
-from everhold.server.tokens import Token
 
 __all__ = ["router"]
 
@@ -38,92 +37,92 @@ def _download(name: str) -> dict[str, str]:
 
 
 @router.get("/studies/{name}/history")
-def history(served: Record, signin: SignedIn, server: Server, request: Request, page: int = 1) -> Response:
+def history(served: RecordedOf, context: PageContextOf, page: int = 1) -> Response:
     """What was asked, the latest first, with parts underneath."""
-    asked, wanted, token = served.file().log, _filter(request), signin.token
-    found = wanted.all(asked)
-    found.reverse()
-    pages = max(1, -(-len(found) // _PAGE))
+    asked, wanted, token = served.file().log, _filter(context.request), context.token
+    questions = wanted.all(asked)
+    questions.reverse()
+    pages = max(1, -(-len(questions) // _PAGE))
     page = min(max(page, 1), pages)
     given = {"contains": wanted.contains or "", "who": wanted.who or ""}
     given |= {"surprises": "true"} if wanted.surprises else {}
     return render(
         "history.html",
-        session=signin,
+        session=context.signin,
         here="studies",
-        status=(status := server.status(served, signin.token)),
+        status=(status := context.server.status(served, token)),
         round_acts=() if status["closed"] or not isinstance(served, StudyWriter) else round_links(token, served.name),
         wanted=wanted,
-        questions=found[(page - 1) * _PAGE : page * _PAGE],
-        count=len(found),
+        questions=questions[(page - 1) * _PAGE : page * _PAGE],
+        count=len(questions),
         total=len(asked),
         page=page,
         pages=pages,
-        people=sorted({one.who for one in asked if one.who}),
+        people=sorted({question.who for question in asked if question.who}),
         query=urlencode(given, errors="replace"),
     )
 
 
 @router.get("/studies/{name}/history.csv")
-def history_csv(served: Record, request: Request) -> Response:
+def history_csv(served: RecordedOf, request: Request) -> Response:
     """The same as CSV."""
-    found = _filter(request).all(served.file().log)
-    return PlainTextResponse(log_to_csv(found), media_type="text/csv", headers=_download("history.csv"))
+    questions = _filter(request).all(served.file().log)
+    return PlainTextResponse(log_to_csv(questions), media_type="text/csv", headers=_download("history.csv"))
 
 
 @router.get("/studies/{name}/history.json")
-def history_json(served: Record, request: Request) -> Response:
+def history_json(served: RecordedOf, request: Request) -> Response:
     """The same as JSON."""
-    found = _filter(request).all(served.file().log)
-    return JSONResponse([one.to_dict() for one in found], headers=_download("history.json"))
+    questions = _filter(request).all(served.file().log)
+    return JSONResponse([question.to_dict() for question in questions], headers=_download("history.json"))
 
 
 @router.get("/studies/{name}/certificate")
-def certificate(served: Record, signin: SignedIn, server: Server) -> Response:
+def certificate(served: RecordedOf, context: PageContextOf) -> Response:
     """The certificate's page, which has the study audited."""
-    return render("certificate.html", session=signin, here="studies", status=server.status(served, signin.token))
+    status = context.server.status(served, context.token)
+    return render("certificate.html", session=context.signin, here="studies", status=status)
 
 
-async def _replayed(
-    server: ServerState, served: Served, token: Token, make: Callable[[StudyFile, Audit], Response]
-) -> Response:
-    server.rate.require(token.id, 10.0)
-    return await server.slots.run(token.id, lambda: make(*server.audited(served)))
+async def _replayed(context: PageContext, served: Served, make: Callable[[StudyFile, Audit], Response]) -> Response:
+    server, whose = context.server, context.token.id
+    server.rate.require(whose, 10.0)
+    return await server.slots.run(whose, lambda: make(*server.audited(served)))
 
 
 @router.get("/studies/{name}/certificate/audited")
-async def audited(served: Record, signin: SignedIn, server: Server) -> Response:
+async def audited(served: RecordedOf, context: PageContextOf) -> Response:
     """The result of the audit, as a part of the page."""
 
-    def shown(file: StudyFile, found: Audit) -> Response:
+    def shown(file: StudyFile, audit: Audit) -> Response:
         return render(
             "audited.html",
-            audit=found,
+            audit=audit,
             cite=cite(file),
             head=str(file.head),
             name=served.name,
             place=shlex.quote(served.path.name),
         )
 
-    return await _replayed(server, served, signin.token, shown)
+    return await _replayed(context, served, shown)
 
 
 @router.get("/studies/{name}/certificate/page")
-async def certificate_page(served: Record, signin: SignedIn, server: Server) -> Response:
+async def certificate_page(served: RecordedOf, context: PageContextOf) -> Response:
     """The certificate, as a page that stands alone."""
 
-    def shown(file: StudyFile, found: Audit) -> Response:
-        return HTMLResponse(certificate_html(file, found, server.words(served)))
+    def shown(file: StudyFile, audit: Audit) -> Response:
+        return HTMLResponse(certificate_html(file, audit, context.server.about(served)))
 
-    return await _replayed(server, served, signin.token, shown)
+    return await _replayed(context, served, shown)
 
 
 @router.get("/studies/{name}/certificate.json")
-async def certificate_data(served: Record, signin: SignedIn, server: Server) -> Response:
+async def certificate_data(served: RecordedOf, context: PageContextOf) -> Response:
     """The certificate, for programs."""
 
-    def written(file: StudyFile, found: Audit) -> Response:
-        text = json.dumps(certificate_json(file, found, server.words(served)), ensure_ascii=False, indent=1)
+    def written(file: StudyFile, audit: Audit) -> Response:
+        text = json.dumps(certificate_json(file, audit, context.server.about(served)), ensure_ascii=False, indent=1)
         return PlainTextResponse(text, media_type="application/json", headers=_download("certificate.json"))
 
-    return await _replayed(server, served, signin.token, written)
+    return await _replayed(context, served, written)

@@ -12,11 +12,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from everhold.report.percent import shown_cells, value_and_interval
-from everhold.server.errors import HTTPRefusal, http_error_of
+from everhold.server.dependencies import PageContext
+from everhold.server.errors import HTTPRefusal, refusal_of
 from everhold.server.forms import bar
+from everhold.server.glossary import GLOSSARY
 from everhold.server.middleware import SignInFirst
-from everhold.server.state import ServerState
-from everhold.server.words import GLOSSARY
 from everhold.version import VERSION
 
 __all__ = ["PageFault", "fields_of", "form_of", "page_fault", "render"]
@@ -71,11 +71,12 @@ class PageFault:
     @classmethod
     def of(cls, error: Exception) -> PageFault:
         """From any error that a route may raise."""
-        status, _, message, _, _ = http_error_of(error)
+        refusal = refusal_of(error)
+        status, message = refusal.status, str(refusal)
         if status == 404:
             message = "there is no page or study at this address, or it has another name."
-        said, _, excerpt = (message[:1].upper() + message[1:]).partition("\n")
-        return cls(_TITLES.get(status, "Something went wrong"), said, excerpt, _THEN.get(status, ""), status)
+        sentence, _, excerpt = (message[:1].upper() + message[1:]).partition("\n")
+        return cls(_TITLES.get(status, "Something went wrong"), sentence, excerpt, _THEN.get(status, ""), status)
 
 
 def render(template: str, /, *, code: int = 200, **values: Any) -> HTMLResponse:
@@ -95,9 +96,9 @@ def page_fault(request: Request, error: Exception) -> Response:
     headers = error.headers if isinstance(error, HTTPRefusal) else {}
     name = "answer.html" if request.headers.get("hx-request") else "fault.html"
     signin = getattr(request.state, "signin", None)
-    found = render(name, code=fault.status, fault=fault, found=None, request_id=request.state.request_id, session=signin)
-    found.headers.update(headers)
-    return found
+    response = render(name, code=fault.status, fault=fault, found=None, request_id=request.state.request_id, session=signin)
+    response.headers.update(headers)
+    return response
 
 
 async def fields_of(request: Request, *, files: int) -> dict[str, Any]:
@@ -109,10 +110,10 @@ async def fields_of(request: Request, *, files: int) -> dict[str, Any]:
         raise HTTPRefusal(400, "malformed", "the form cannot be read. Expected UTF-8, as a browser sends it.") from None
 
 
-async def form_of(request: Request, server: ServerState) -> dict[str, Any]:
+async def form_of(context: PageContext) -> dict[str, Any]:
     """The fields that a page of this server sent, or a refusal."""
-    given = await fields_of(request, files=1)
+    given = await fields_of(context.request, files=1)
     csrf = given.get("csrf")
-    server.signins.require_form(request, request.state.signin, csrf if isinstance(csrf, str) else None)
-    server.require_live(request.state.token)  # the body may have taken its time
+    context.server.signins.require_form(context.request, context.signin, csrf if isinstance(csrf, str) else None)
+    context.server.require_live(context.token)  # the body may have taken its time
     return given

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from markupsafe import Markup
 from starlette.responses import RedirectResponse, Response
@@ -16,11 +16,9 @@ from everhold.errors import EverholdError
 from everhold.queries.disclosed import width_factor
 from everhold.report.figure import session_svg
 from everhold.server.act_forms import act_links, round_links
-from everhold.server.dependencies import ServedFor, Server, SignedIn, StudyFor
+from everhold.server.dependencies import PageContext, PageContextOf, ServedFor, StudyFor
 from everhold.server.forms import FIELDS, KINDS, AnswerCard, QuestionForm, described, vocabulary
 from everhold.server.pages.rendering import PageFault, form_of, render
-from everhold.server.signins import SignIn
-from everhold.server.state import ServerState
 from everhold.server.study_writer import StudyWriter
 from everhold.statistics.statistic import Statistic
 from everhold.trial import Trial
@@ -37,76 +35,75 @@ _DRAWN = 400
 _NARROW = 360  # pixels of a narrow screen's picture
 
 
-def about_study(server: ServerState, study: StudyWriter, signin: SignIn, request: Request) -> dict[str, Any]:
+def about_study(context: PageContext, study: StudyWriter) -> dict[str, Any]:
     """What a study's page shows beside the answer."""
-    status, file, schema = server.status(study, signin.token), study.file(), study.schema
+    server, token = context.server, context.token
+    status, file, schema = server.status(study, token), study.file(), study.schema
     columns = [
-        {"name": name, "kind": one.kind, "declared": described(one), "example": study.examples[name]}
-        for name, one in ((name, schema[name]) for name in schema)
+        {"name": name, "kind": column.kind, "declared": described(column), "example": study.examples[name]}
+        for name, column in ((name, schema[name]) for name in schema)
     ]
     drawn = session_svg(file.rounds, budget=status["budget"], most_drawn=_DRAWN) if file.rounds else ""
     narrow = session_svg(file.rounds, budget=status["budget"], most_drawn=_DRAWN, wide=_NARROW) if file.rounds else ""
     public = server.config.public_url
     return {
-        "session": signin,
+        "session": context.signin,
         "here": "studies",
         "status": status,
         "columns": columns,
-        "words": vocabulary(schema),
+        "vocabulary": vocabulary(schema),
         "figure": Markup(drawn),
         "narrow_figure": Markup(narrow),
         "recent": list(reversed(file.log[-_RECENT:])),
         "kinds": KINDS,
         "fields": list(FIELDS.values()),
-        "may_ask": signin.token.allows("ask", study.name),
-        "acts": act_links(signin.token, study.name),
-        "round_acts": () if status["closed"] else round_links(signin.token, study.name),
-        "url": public.rstrip("/") if public is not None else str(request.base_url).rstrip("/"),
+        "may_ask": token.allows("ask", study.name),
+        "acts": act_links(token, study.name),
+        "round_acts": () if status["closed"] else round_links(token, study.name),
+        "url": public.rstrip("/") if public is not None else str(context.request.base_url).rstrip("/"),
     }
 
 
 @router.get("/studies/{name}")
-def study(
-    served: ServedFor.READ, signin: SignedIn, server: Server, request: Request, question: str = "", kind: str = "share"
-) -> Response:
+def study(served: ServedFor.READ, context: PageContextOf, question: str = "", kind: str = "share") -> Response:
     """The question box, the figure, the last questions, the columns."""
     if not isinstance(served, StudyWriter):
         return RedirectResponse(f"/{served.kind}s/{quote(served.name, safe='')}", status_code=303)
     form = QuestionForm(kind if kind in KINDS else "share", question)
-    return render("study.html", **about_study(server, served, signin, request), form=form, found=None)
+    return render("study.html", **about_study(context, served), form=form, found=None)
 
 
 @router.get("/studies/{name}/check")
-async def check(study: StudyFor.READ, signin: SignedIn, server: Server, request: Request) -> Response:
+async def check(study: StudyFor.READ, context: PageContextOf) -> Response:
     """What the public side says of a question while it is typed."""
-    form = QuestionForm.read(request.query_params)
+    form = QuestionForm.read(context.request.query_params)
     if not form.question:
         return render("check.html", said=[])
-    caller = server.caller(request.state, signin.token, form.kind, None)
+    caller = context.caller(form.kind)
     try:
         wanted = form.statistic()
-        found = await study.try_both(caller, wanted)
+        trial = await study.try_both(caller, wanted)
     except EverholdError as error:
         return render("check.html", fault=PageFault.of(error))
-    return render("check.html", said=_previewed(found, wanted, form.question, study.schema))
+    return render("check.html", said=_previewed(trial, wanted, form.question, study.schema))
 
 
 @router.post("/studies/{name}/ask")
-async def ask(study: StudyFor.ASK, signin: SignedIn, server: Server, request: Request) -> Response:
+async def ask(study: StudyFor.ASK, context: PageContextOf) -> Response:
     """The answer to the question box."""
-    form = QuestionForm.read(await form_of(request, server))
-    request.state.note = {"asked": form.kind, "act": form.act, "question": form.question}
-    caller = server.caller(request.state, signin.token, form.kind, None)
-    found, fault = None, None
+    form = QuestionForm.read(await form_of(context))
+    context.note(asked=form.kind, act=form.act, question=form.question)
+    caller = context.caller(form.kind)
+    card, fault = None, None
     try:
         wanted = form.statistic()
         result = await (study.act(caller, Read(wanted)) if form.act == "read" else study.ask(caller, wanted))
-        found = AnswerCard.of(result, wanted, form.question, schema=study.schema)
+        card = AnswerCard.of(result, wanted, form.question, schema=study.schema)
     except EverholdError as error:
         fault = _paid(PageFault.of(error), len(caller.paid))
-    about = await run_in_threadpool(about_study, server, study, signin, request)
-    template = "answered.html" if request.headers.get("hx-request") else "study.html"
-    return render(template, code=200 if fault is None else fault.status, **about, form=form, found=found, fault=fault)
+    about = await run_in_threadpool(about_study, context, study)
+    template = "answered.html" if context.request.headers.get("hx-request") else "study.html"
+    return render(template, code=200 if fault is None else fault.status, **about, form=form, found=card, fault=fault)
 
 
 def _paid(fault: PageFault, parts: int) -> PageFault:
@@ -119,7 +116,7 @@ def _paid(fault: PageFault, parts: int) -> PageFault:
 
 def _previewed(trial: Trial, asked: Statistic[Any], question: str, schema: Schema) -> list[str]:
     """What asking and what reading would show, and what each costs."""
-    ask, read = (AnswerCard.of(found, asked, question, schema=schema) for found in (trial.ask, trial.read))
+    ask, read = (AnswerCard.of(result, asked, question, schema=schema) for result in (trial.ask, trial.read))
     if ask.cells:
         first = f"Can be asked: {len(ask.cells)} shares. Ask: {ask.cells[0][0]} {ask.cells[0][2]}, …, if nothing surprises"
         second = f"Read: {read.cells[0][0]} {read.cells[0][2]}, …"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from everhold.errors import EverholdError
-from everhold.server.dependencies import Server, SignedIn
+from everhold.server.dependencies import PageContext, PageContextOf
 from everhold.server.errors import HTTPRefusal
 from everhold.server.pages.rendering import PageFault, form_of, render
-from everhold.server.signins import SignIn
-from everhold.server.state import ServerState
 
 __all__ = ["router"]
 
@@ -26,14 +24,14 @@ _SCOPES = {
 }
 
 
-def _listed(server: ServerState, signin: SignIn, status: int = 200, **more: Any) -> Response:
-    found = sorted(server.tokens_of(signin.token), key=lambda one: (one.state != "live", one.created))
+def _listed(context: PageContext, status: int = 200, **more: Any) -> Response:
+    listed = sorted(context.server.tokens_of(context.token), key=lambda token: (token.state != "live", token.created))
     form = {"name": "", "scope": "analyst", "studies": "", "days": "90"}
     values: dict[str, Any] = {
-        "session": signin,
+        "session": context.signin,
         "here": "tokens",
-        "tokens": found,
-        "studies": [one.name for one in server.readable_by(signin.token)],
+        "tokens": listed,
+        "studies": [one.name for one in context.server.readable_by(context.token)],
         "scopes": _SCOPES,
         "made": None,
         "secret": "",
@@ -43,38 +41,38 @@ def _listed(server: ServerState, signin: SignIn, status: int = 200, **more: Any)
 
 
 @router.get("/tokens")
-def tokens(signin: SignedIn, server: Server) -> Response:
+def tokens(context: PageContextOf) -> Response:
     """All tokens that a custodian may see."""
-    return _listed(server, signin)
+    return _listed(context)
 
 
 @router.post("/tokens")
-async def make(signin: SignedIn, server: Server, request: Request) -> Response:
+async def make(context: PageContextOf) -> Response:
     """Make a token; its secret is shown this once."""
-    given = await form_of(request, server)
+    given = await form_of(context)
     form = {name: str(given.get(name) or "").strip() for name in ("name", "scope", "studies", "days")}
     try:
         days = float(form["days"]) if form["days"] else None
     except ValueError:
         wrong = HTTPRefusal(422, "malformed", "days is not a number. Expected one, such as 90.")
-        return _listed(server, signin, 422, form=form, fault=PageFault.of(wrong))
+        return _listed(context, 422, form=form, fault=PageFault.of(wrong))
     try:
         studies = [form["studies"]] if form["studies"] else []
         secret, made = await run_in_threadpool(
-            lambda: server.make_token(signin.token, form["name"], form["scope"], studies=studies, days=days)
+            lambda: context.server.make_token(context.token, form["name"], form["scope"], studies=studies, days=days)
         )
     except HTTPRefusal:
         raise
     except EverholdError as error:
-        return _listed(server, signin, 422, form=form, fault=PageFault.of(error))
-    request.state.note = {"made": made.id, "for": made.name, "scope": made.scope}
-    return _listed(server, signin, made=made, secret=secret)
+        return _listed(context, 422, form=form, fault=PageFault.of(error))
+    context.note(**{"made": made.id, "for": made.name, "scope": made.scope})
+    return _listed(context, made=made, secret=secret)
 
 
 @router.post("/tokens/{which}/revoke")
-async def revoke(which: str, signin: SignedIn, server: Server, request: Request) -> Response:
+async def revoke(which: str, context: PageContextOf) -> Response:
     """Revoke a token."""
-    await form_of(request, server)
-    gone = await run_in_threadpool(server.revoke_token, signin.token, which)
-    request.state.note = {"revoked": gone.id}
+    await form_of(context)
+    gone = await run_in_threadpool(context.server.revoke_token, context.token, which)
+    context.note(revoked=gone.id)
     return RedirectResponse("/tokens", status_code=303)

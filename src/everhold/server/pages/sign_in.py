@@ -7,7 +7,7 @@ import re
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from everhold.server.dependencies import Server, SignedIn
+from everhold.server.dependencies import PageContextOf, RequestContext, SignedIn, StateOf
 from everhold.server.pages.rendering import fields_of, form_of, render
 
 __all__ = ["router"]
@@ -29,7 +29,7 @@ async def sign_in(request: Request) -> Response:
 
 
 @router.post("/sign-in")
-async def signed_in(request: Request, server: Server) -> Response:
+async def signed_in(request: Request, server: StateOf) -> Response:
     """Sign in with a token."""
     server.signins.require_same_site(request)
     given = await fields_of(request, files=0)
@@ -38,27 +38,28 @@ async def signed_in(request: Request, server: Server) -> Response:
     token = server.signins.start(secret.strip(), response)
     if token is None:
         server.anonymous.require(request.client.host if request.client else "?")
-        said = "This token is not valid. It may be incomplete, expired or revoked."
-        return render("sign_in.html", code=401, failed=said, next=_local(to))
+        message = "This token is not valid. It may be incomplete, expired or revoked."
+        return render("sign_in.html", code=401, failed=message, next=_local(to))
     server.rate.require(token.id)
-    request.state.token, request.state.note = token, {"signed": "in"}
+    request.state.token = token
+    RequestContext(server, token, request).note(signed="in")
     return response
 
 
 @router.post("/sign-out")
-async def sign_out(request: Request, server: Server) -> Response:
+async def sign_out(context: PageContextOf) -> Response:
     """Sign out."""
-    await form_of(request, server)
+    await form_of(context)
     response = RedirectResponse("/sign-in", status_code=303)
-    server.signins.end(request, response)
+    context.server.signins.end(context.request, response)
     return response
 
 
 @router.get("/")
-def studies(signin: SignedIn, server: Server) -> Response:
+def studies(signin: SignedIn, server: StateOf) -> Response:
     """All studies that the token may see."""
-    found = [server.status(one, signin.token) for one in server.readable_by(signin.token)]
-    return render("studies.html", session=signin, here="studies", studies=found)
+    statuses = [server.status(served, signin.token) for served in server.readable_by(signin.token)]
+    return render("studies.html", session=signin, here="studies", studies=statuses)
 
 
 @router.get("/docs")
