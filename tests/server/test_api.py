@@ -11,6 +11,7 @@ import pytest
 
 import everhold as eh
 from everhold.acts import ACTS
+from everhold.server.config import StudyAt
 from everhold.statistics import STATISTICS, statistic
 from tests.server.serving import Clock, access_log, as_csv, let_time_pass, make_contest, make_study, site, wait_for
 
@@ -406,6 +407,18 @@ def test_a_body_that_grows_without_saying_so_is_cut_off(here):
     _fault(told, 413, "too_large")
 
 
+def test_the_certificate_says_who_holds_the_rows(tmp_path):
+    """As the page's does: `title`, `custodian` and `contact` of the configuration."""
+    study = make_study(tmp_path)
+    place = StudyAt(study, title="Patients of 2026", custodian="St. Elsewhere", contact="data@example.org")
+    with site(tmp_path, studies=(place,)) as made:
+        certificate = made.get("/v1/studies/patients/certificate").json()
+        assert [certificate[name] for name in ("title", "custodian", "contact")] == [
+            "Patients of 2026", "St. Elsewhere", "data@example.org",
+        ]  # fmt: skip
+        assert "St. Elsewhere" in made.get("/v1/studies/patients/certificate", params={"page": True}).text
+
+
 def test_health_and_metrics_tell_public_values_only(here):
     assert here.http.get("/health").json() == {"status": "ok"}
     text = here.get("/metrics", "aud").text
@@ -413,7 +426,8 @@ def test_health_and_metrics_tell_public_values_only(here):
     assert f'everhold_rounds_total{{study="patients"}} {asked}' in text
     names = {line.split("{")[0] for line in text.splitlines() if not line.startswith("#")}
     counted = {"everhold_rounds_total", "everhold_surprises_total", "everhold_price_nats"}
-    assert names == counted | {"everhold_http_requests_total"}
+    assert names == counted | {"everhold_http_requests_total", "everhold_study_usable"}
+    assert 'everhold_study_usable{study="patients"} 1' in text
     _fault(here.get("/metrics"), 403, "not_allowed")
 
 

@@ -217,9 +217,10 @@ def test_the_unforeseen_is_told_by_its_request_id_alone(made, monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"tokens": [{"id": 5}]}', "\0"])
-def test_a_broken_file_of_tokens_lets_nobody_in(made, tmp_path, content):
+def test_a_broken_file_of_tokens_lets_nobody_in(made, tmp_path, content, caplog):
     (tmp_path / "tokens.json").write_text(content)
     told = made.get("/v1/studies")
+    assert "tokens.json" in caplog.text, "the operator sees why"
     assert told.status_code == 503
     assert told.json()["error"]["code"] == "unavailable"
     assert str(tmp_path) not in told.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -15,10 +16,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from everhold.errors import EverholdError
+from everhold.errors import DataError, EverholdError, LedgerError
 from everhold.server.api import api
 from everhold.server.dependencies import AuditorOf, StateOf
-from everhold.server.errors import error_response
+from everhold.server.errors import error_response, refusal_of
 from everhold.server.middleware import RequestMiddleware, below
 from everhold.server.pages import page_fault, pages
 from everhold.server.state import ServerState
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["make_app"]
 
 router = APIRouter(include_in_schema=False)
+
+_LOGGER = logging.getLogger("everhold.server")
 
 _ABOUT = """Private rows behind a server: ask any number of questions, each chosen after seeing the earlier answers. Every
 answer carries an interval for the population, and all intervals of a study are valid at the same time with its confidence.
@@ -99,6 +102,10 @@ _JSON_ERRORS = tuple(path + end for path in ("/v1", "/metrics", "/openapi.json",
 
 
 async def _handled(request: Request, error: Exception) -> Response:
+    if (
+        isinstance(error, LedgerError | DataError) and refusal_of(error).status == 503
+    ):  # for the operator, on the error stream
+        _LOGGER.error("%s: %s", request.path_params.get("name", request.url.path), error)
     return _respond(request, error)
 
 
@@ -126,6 +133,11 @@ def _metrics(server: ServerState, token: Token) -> str:
         ("price_nats", "gauge", "The price so far.", "price"),
     ):
         add(name, kind, about, [({"study": study}, status[key]) for study, status in statuses.items()])
+    private = {study: status["privacy"] for study, status in statuses.items() if status["privacy"] is not None}
+    left = [({"study": study}, facts["share_left"]) for study, facts in private.items()]
+    add("privacy_share_left", "gauge", "The part of a private study's budget that is left.", left)
+    usable = [({"study": served.name}, int(not served.broken)) for served in server.readable_by(token)]
+    add("study_usable", "gauge", "1, or 0 where a record could not be written and the server must be restarted.", usable)
     counts = sorted(server.counts.items()) if not token.studies else []
     requests = [({"route": route, "status": status}, count) for (route, status), count in counts]
     add("http_requests_total", "counter", "Requests by route and status.", requests)

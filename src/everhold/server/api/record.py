@@ -74,7 +74,10 @@ async def certificate(
 
     def made() -> Response:
         file, audit = server.audited(served)
-        return HTMLResponse(certificate_html(file, audit)) if page else JSONResponse(certificate_json(file, audit))
+        about = server.about(served)
+        if page:
+            return HTMLResponse(certificate_html(file, audit, about))
+        return JSONResponse(certificate_json(file, audit, about))
 
     return await server.slots.run(token.id, made)
 
