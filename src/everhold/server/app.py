@@ -102,15 +102,13 @@ _JSON_ERRORS = tuple(path + end for path in ("/v1", "/metrics", "/openapi.json",
 
 
 async def _handled(request: Request, error: Exception) -> Response:
-    if (
-        isinstance(error, LedgerError | DataError) and refusal_of(error).status == 503
-    ):  # for the operator, on the error stream
-        _LOGGER.error("%s: %s", request.path_params.get("name", request.url.path), error)
     return _respond(request, error)
 
 
 def _respond(request: Request, error: Exception) -> Response:
-    """An error: for programs in the one shape of all errors, for people as a page."""
+    """An error: for programs in the one shape of all errors, for people as a page, for the operator what is behind it."""
+    if isinstance(error, LedgerError | DataError) and refusal_of(error).status == 503:
+        _LOGGER.error("%s: %s", request.url.path, error)
     if below(request.url.path, _JSON_ERRORS):
         return error_response(request, error)
     return page_fault(request, error)
