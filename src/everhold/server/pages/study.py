@@ -24,7 +24,7 @@ from everhold.statistics.statistic import Statistic
 from everhold.trial import Trial
 
 if TYPE_CHECKING:
-    from everhold.data.schema import Schema
+    pass
 
 __all__ = ["about_study", "router"]
 
@@ -85,7 +85,7 @@ async def check(study: StudyFor.READ, context: PageContextOf) -> Response:
         trial = await study.try_both(caller, wanted)
     except EverholdError as error:
         return render("check.html", fault=PageFault.of(error))
-    return render("check.html", said=_previewed(trial, wanted, form.question, study.schema))
+    return render("check.html", said=_previewed(trial, wanted, form.question, study))
 
 
 @router.post("/studies/{name}/ask")
@@ -114,9 +114,12 @@ def _paid(fault: PageFault, parts: int) -> PageFault:
     return replace(fault, then=f"{parts} {many} answered before that, and stand in the history.")
 
 
-def _previewed(trial: Trial, asked: Statistic[Any], question: str, schema: Schema) -> list[str]:
+def _previewed(trial: Trial, asked: Statistic[Any], question: str, study: StudyWriter) -> list[str]:
     """What asking and what reading would show, and what each costs."""
-    ask, read = (AnswerCard.of(result, asked, question, schema=schema) for result in (trial.ask, trial.read))
+    ask, read = (AnswerCard.of(result, asked, question, schema=study.schema) for result in (trial.ask, trial.read))
+    if (account := study.progress.budget.privacy) is not None and account.surprises_left == 0:
+        readings = f"{account.readings_left:,} reading{'' if account.readings_left == 1 else 's'}"
+        return [f"The privacy budget pays for no question more, which may be a surprise; it pays for {readings}."]
     if ask.cells:
         first = f"Can be asked: {len(ask.cells)} shares. Ask: {ask.cells[0][0]} {ask.cells[0][2]}, …, if nothing surprises"
         second = f"Read: {read.cells[0][0]} {read.cells[0][2]}, …"
@@ -126,7 +129,7 @@ def _previewed(trial: Trial, asked: Statistic[Any], question: str, schema: Schem
     now, then = width_factor(trial.price), width_factor(trial.price + trial.read_costs)
     return [
         f"{first}; almost free (a surprise costs at least {trial.surprise_costs:.1f} nats).",
-        f"{second}; later asks are then {then:.2f} instead of {now:.2f} times a plain 95 % interval "
-        f"({trial.read_costs:.1f} nats).",
+        f"{second}; later asks are then {then:.2f} instead of {now:.2f} times a plain 95 % interval, or "
+        f"wider (at least {trial.read_costs:.1f} nats).",
         *([f"{trial.charge[0].upper()}{trial.charge[1:]}."] if trial.charge else []),
     ]
