@@ -81,7 +81,10 @@ class Plan(PlainResult):
             given.append(f"{self.rows:,.0f} rows")
         if self.half_width is not None:
             given.append(f"half-width {self.half_width:g} wanted")
-        lines = [", ".join(given), "", f"{'mechanism':<31}{'rows needed':>13}{'half-width':>12}   rests on"]
+        lines = [", ".join(given), ""]
+        if self.private is not None:
+            lines += [str(self.private), "", "The same numbers without privacy; a private study has no last act:", ""]
+        lines.append(f"{'mechanism':<31}{'rows needed':>13}{'half-width':>12}   rests on")
         for option in self.options:
             mark = "→ " if option.mechanism == self.recommended else "  "
             lines.append(
@@ -99,9 +102,8 @@ class Plan(PlainResult):
                     f"  {way.name:<52}{way.nats:>6.1f}{_width_text(way.half_width):>12}{_width_text(way.group):>15}   "
                     + (way.call or "no everhold needed")
                 )
-            lines += ["", "Recommended, of both tables:", self.advice]
-        if self.private is not None:
-            lines += ["", str(self.private)]
+            whose = "both tables" if self.private is None else "both tables, without privacy"
+            lines += ["", f"Recommended, of {whose}:", self.advice]
         return "\n".join(lines)
 
     __repr__ = __str__
