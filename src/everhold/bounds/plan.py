@@ -365,7 +365,7 @@ def _recommend(
     if half_width is not None and expected > half_width:
         missed = f" The ±{half_width:g} that is wanted would take about {everhold.rows_needed:,.0f} rows."
     return "everhold", (
-        f"Its intervals are valid with any prior, and about ±{expected:.3g} wide with one that fits; {promise}.{missed}"
+        f"Its intervals are valid with any prior, and about ±{expected:.3g} with one that fits; {promise}.{missed}"
     )
 
 
