@@ -175,3 +175,17 @@ def test_exp_and_ln_do_not_depend_on_the_processor():
     assert len(found) == 1
     if len(processors) == 1:
         pytest.skip("numpy has no vector instructions here that could be switched off: nothing was compared")
+
+
+def test_a_column_of_a_file_that_cannot_be_read_at_all_is_worth_a_warning(tmp_path):
+    """Dates and numbers in another spelling than the public ones would silently be missing, all of them."""
+    (tmp_path / "last.csv").write_text("age,admitted,crp\n" + "40,2025-05-01,1.5\n50,2025-06-01,2.5\n" * 100)
+    (tmp_path / "this.csv").write_text("age,admitted,crp\n" + '45,31.12.2026,"1,5"\n55,30.12.2026,"2,5"\n' * 100)
+    with pytest.warns(eh.SchemaWarning) as caught:
+        eh.Holdout(str(tmp_path / "this.csv"), prior=eh.Reference(str(tmp_path / "last.csv")), seed=0, overlap="allow")
+    said = " ".join(str(one.message) for one in caught)
+    assert "column 'admitted' of the private table has no value that can be read as date" in said
+    assert "column 'crp'" in said
+    assert "'age'" not in said
+    assert "31.12.2026 for a date" in said, "an example of its own, not a value"
+    assert "30.12.2026" not in said

@@ -324,6 +324,14 @@ class Schema(Tabular, Mapping[str, ColumnSchema]):
                     "another kind in the schema, or drop it."
                 )
             column = read
+        elif declared.kind != "text" and len(column.missing) and column.missing.all():  # of a file: it was read as declared
+            warnings.warn(
+                f"column {name!r} of {what} has no value that can be read as {declared.kind}: it is empty, or written in "
+                "another way than the public one, such as 31.12.2026 for a date or 1,5 for a number. Every value of it "
+                "counts as missing.",
+                SchemaWarning,
+                stacklevel=2,
+            )
         return conformed(column, declared)
 
 
