@@ -126,7 +126,7 @@ def test_units(page, process):
     assert page.inner_text("#answer .value").endswith(" points")
     assert page.locator("#answer svg .zero").count() == 1
     page.goto(f"{process.url}/studies/patients/history")
-    row = page.locator("tbody tr", has_text='"age"').last.inner_text()
+    row = page.locator("tbody tr", has_text="age >").last.inner_text()
     assert row.count("%") == 2
 
 
