@@ -80,3 +80,10 @@ def test_the_list_is_short(here):
     assert here.http.get("/static/everhold.css").status_code == 200
     assert here.http.get("/static/../v1/studies").status_code in (401, 404)
     assert here.http.get("/static/%2e%2e/app.py").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/static", "/health/x", "/metrics/x", "/openapi.json/x", "/v1x", "/healthy"])
+def test_nobody_gets_an_error_of_the_server_for_an_address_that_is_not_there(tmp_path, path):
+    with site(tmp_path, make_study(tmp_path)) as made:
+        answer = made.http.get(path, follow_redirects=False)
+        assert answer.status_code in (303, 401), answer.text

@@ -20,7 +20,7 @@ from everhold.errors import DataError, EverholdError, LedgerError
 from everhold.server.api import api
 from everhold.server.dependencies import AuditorOf, StateOf
 from everhold.server.errors import error_response, refusal_of
-from everhold.server.middleware import RequestMiddleware, below
+from everhold.server.middleware import FOR_PROGRAMS, RequestMiddleware, below
 from everhold.server.pages import page_fault, pages
 from everhold.server.state import ServerState
 from everhold.server.tokens import Token
@@ -98,9 +98,6 @@ def description(request: Request) -> Response:
     return JSONResponse(request.app.openapi())
 
 
-_JSON_ERRORS = tuple(path + end for path in ("/v1", "/metrics", "/openapi.json", "/health", "/static") for end in ("", "/"))
-
-
 async def _handled(request: Request, error: Exception) -> Response:
     return _respond(request, error)
 
@@ -109,7 +106,7 @@ def _respond(request: Request, error: Exception) -> Response:
     """An error: for programs in the one shape of all errors, for people as a page, for the operator what is behind it."""
     if isinstance(error, LedgerError | DataError) and refusal_of(error).status == 503:
         _LOGGER.error("%s: %s", request.url.path, error)
-    if below(request.url.path, _JSON_ERRORS):
+    if below(request.url.path, FOR_PROGRAMS):
         return error_response(request, error)
     return page_fault(request, error)
 

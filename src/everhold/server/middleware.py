@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["OPEN", "RequestMiddleware", "SignInFirst", "below"]
+__all__ = ["FOR_PROGRAMS", "OPEN", "RequestMiddleware", "SignInFirst", "below"]
 
 _MOST_OF_ONE = 200  # requests of one token, or of one address without a token, at once
 _MOST_SUBMITTING = 3  # submissions of one at once: each is held in memory
@@ -47,6 +47,8 @@ _CSP = (
 
 OPEN = ("/health", "/sign-in", "/static/")
 """Paths that need neither a token nor a sign-in; one that ends in a slash stands for all below it."""
+FOR_PROGRAMS = tuple(path + end for path in ("/v1", "/metrics", "/openapi.json", "/health", "/static") for end in ("", "/"))
+"""Paths whose errors are JSON; they never lead to the page for signing in."""
 _TOKEN_ONLY = ("/v1", "/v1/", "/metrics")  # never a cookie
 
 
@@ -112,7 +114,7 @@ class RequestMiddleware:
             else:
                 state["signin"] = self.server.signins.of(Request(scope))
                 if state["signin"] is None:
-                    if path == "/openapi.json":
+                    if below(path, FOR_PROGRAMS):
                         self.server.admit(None, address)
                     raise SignInFirst
                 state["token"] = state["signin"].token
