@@ -265,7 +265,7 @@ def _draw_search(axes: Any, search: Search) -> None:
     axes.plot([tried[-1] * 1.7] * 2, search.fixed, color="#9ca3af", lw=3, solid_capstyle="butt")
     axes.annotate(
         "if all models had been\nfixed in advance",
-        (tried[-1] * 1.7, search.fixed[1]),
+        (tried[-1] * 1.7, max(search.fixed[1], search.score.high)),
         (0, 8),
         textcoords="offset points",
         ha="right",
