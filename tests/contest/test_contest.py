@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,6 +54,9 @@ class TestBoard:
         again = contest.submit("bob", right_share(labels, 0.8))
         assert again.state == "repeated"
         assert again.score.round == first.score.round
+        assert "another entrant sent the same predictions before, in round 1: they do not count for you" in again.reason
+        assert "You are not ranked" in again.note
+        assert not again.counts
         assert [p.entrant for p in contest.board().places] == ["ann"], "whoever came first has it"
 
     def test_what_is_unscored_never_ranks_and_has_a_reason(self, contest):
@@ -83,6 +87,131 @@ class TestBoard:
         assert there.board().places == ()
         with pytest.raises(eh.LedgerError, match="only the owner"):
             there.submit("ann", np.zeros(ROWS, int))
+
+
+class TestWhatCounts:
+    """The last submission, or an earlier one that was sent again since: not the best of what the running board showed."""
+
+    def rounds(self, contest):
+        assert contest.standing()[0] == contest.board() == Contest(contest.path).board()
+        return {place.entrant: place.round for place in contest.board().places}
+
+    def test_the_last_one_also_where_an_earlier_score_was_higher(self, contest, labels):
+        """A forecast of 0.716 whose truth was 0.805 lost against a measured 0.739 before, and the best team came last."""
+        contest.submit("ann", right_share(labels, 0.9))
+        last = contest.submit("ann", right_share(labels, 0.6, 2))
+        assert last.counts
+        assert "This submission counts for you now" in last.note
+        assert "not clearly better than your best score so far" in last.reason
+        assert self.rounds(contest) == {"ann": 2}
+        final = contest.finish().places[0]
+        assert (final.round, final.forecast) == (2, False)
+        assert final.value == np.mean((right_share(labels, 0.6, 2) == labels)[contest.sealed_rows])
+
+    def test_an_earlier_one_that_is_sent_again_until_a_later_one_is_scored(self, contest, labels):
+        for seed, share in ((1, 0.9), (2, 0.6), (3, 0.7)):
+            contest.submit("ann", right_share(labels, share, seed))
+        head = contest.board().head
+        again = contest.submit("ann", right_share(labels, 0.9))
+        assert again.counts
+        assert "you sent the same predictions before, in round 1" in again.reason
+        assert self.rounds(contest) == {"ann": 1}
+        assert contest.board().head == head, "it is free"
+        contest.submit("ann", right_share(labels, 0.6, 2))
+        assert self.rounds(contest) == {"ann": 2}
+        contest.submit("ann", right_share(labels, 0.8, 4))
+        assert self.rounds(contest) == {"ann": 4}
+        contest.submit("ann", right_share(labels, 0.9))
+        preview = contest.preview()
+        assert preview.rounds == (1,)
+        assert "ann (round 1)" in preview.text
+        assert type(preview).from_dict(preview.to_dict()) == preview
+        assert contest.finish().places[0].round == 1
+        after = contest.submit("ann", right_share(labels, 0.6, 2))
+        assert "round 1 is the one that counted" in after.reason
+        assert not after.counts
+        contest.path.with_name("c.everhold.submissions.jsonl").unlink()
+        assert Contest(contest.path).board().places[0].round == 1, "the last ranking is in the ledger"
+
+    def test_a_copy_of_somebody_else_changes_nothing(self, contest, labels):
+        contest.submit("ann", right_share(labels, 0.9))
+        contest.submit("bob", right_share(labels, 0.7, 2))
+        contest.submit("bob", right_share(labels, 0.6, 3))
+        contest.submit("bob", right_share(labels, 0.7, 2))
+        copied = contest.submit("bob", right_share(labels, 0.9))
+        assert "Your submission of round 2 still counts" in copied.note
+        assert self.rounds(contest) == {"ann": 1, "bob": 2}
+
+    def test_without_the_log_and_with_an_old_one_the_last_counts(self, contest, labels):
+        for seed, share in ((1, 0.9), (2, 0.6), (1, 0.9)):
+            contest.submit("ann", right_share(labels, share, seed))
+        assert self.rounds(contest) == {"ann": 1}
+        log = contest.path.with_name("c.everhold.submissions.jsonl")
+        kept = [json.loads(line) for line in log.read_text().splitlines()]
+        log.write_text("".join(json.dumps({k: v for k, v in one.items() if k != "counts_after"}) + "\n" for one in kept))
+        assert Contest(contest.path).board().places[0].round == 2
+        log.unlink()
+        assert Contest(contest.path).board().places[0].round == 2
+
+    def test_a_score_whose_line_in_the_log_was_lost_comes_after_what_was_sent_again_before(self, contest, labels):
+        for seed, share in ((1, 0.9), (2, 0.6), (1, 0.9), (3, 0.7)):
+            contest.submit("ann", right_share(labels, share, seed))
+        log = contest.path.with_name("c.everhold.submissions.jsonl")
+        log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+        assert Contest(contest.path).board().places[0].round == 3
+
+    def test_a_ladder_counts_what_it_shows(self, tmp_path, labels):
+        steps = Contest.create(tmp_path / "l.everhold", labels, classes=[0, 1], ladder=True, seed=1)
+        for seed, share in ((1, 0.6), (2, 0.61), (3, 0.9)):
+            steps.submit("ann", right_share(labels, share, seed))
+        assert self.rounds(steps) == {"ann": 3}
+        steps.submit("ann", right_share(labels, 0.6))
+        assert self.rounds(steps) == {"ann": 1}
+        hidden = steps.submit("ann", right_share(labels, 0.61, 2))
+        assert hidden.reason == "not clearly better than your best so far. Your submission of round 1 still counts."
+        assert self.rounds(steps) == {"ann": 1}
+
+    def test_the_rule_is_said(self, contest, labels):
+        contest.submit("ann", right_share(labels, 0.9))
+        rule = "or an earlier one that the entrant has sent again since"
+        for said in (str(contest.board()), board_html(contest.board()), contest.board().to_dict()["reveals"]):
+            assert rule in said
+
+
+class TestForecasts:
+    @pytest.fixture
+    def board(self, contest, labels):
+        ann = right_share(labels, 0.8)
+        one = contest.submit("ann", ann)
+        bob = ann.copy()
+        bob[:20] = 1 - bob[:20]
+        other = contest.submit("bob", bob)
+        assert (one.score.is_forecast, other.score.is_forecast) == (False, True), "the test needs one of each"
+        assert "forecast" not in one.reason
+        assert "This score is a forecast, not a measurement." in other.reason
+        return contest.board()
+
+    def test_they_are_marked_everywhere(self, board):
+        assert {place.entrant: place.forecast for place in board.places} == {"ann": False, "bob": True}
+        assert [line["forecast"] for line in board.to_dict()["places"]] == [one.forecast for one in board.places]
+        text = {line.split()[1]: line for line in str(board).splitlines() if line.split()[1:2] in (["ann"], ["bob"])}
+        assert "measured" in text["ann"]
+        assert "forecast" in text["bob"]
+        page = board_html(board)
+        assert page.count("<td data-label='basis'>forecast</td>") == page.count("<td data-label='basis'>measured</td>") == 1
+        assert "forecast" in board._repr_html_()
+        for said in (str(board), page):
+            assert "A score marked 'forecast' was not measured" in said.replace("&#x27;", "'")
+
+    def test_the_last_ranking_measures_all_of_them(self, board, contest):
+        final = contest.finish()
+        assert not any(place.forecast for place in final.places)
+        assert "forecast" not in str(final)
+
+    def test_a_board_comes_back_from_json(self, board):
+        again = eh.Board.from_json(board.to_json())
+        assert again == replace(board, rules=None)
+        assert str(again) == str(board)
 
 
 class TestSubmissions:
@@ -276,7 +405,7 @@ class TestTrouble:
             contest.submit(name, right_share(labels, share))
         places = contest.board().places
         ends = f"{min(one.low for one in places):.4g} to {max(one.high for one in places):.4g}"
-        assert f"<th>{ends}</th>" in board_html(contest.board())
+        assert f"<caption>Intervals are drawn from {ends}.</caption>" in board_html(contest.board())
 
     @pytest.mark.parametrize(("given", "said"), [({}, "treats all entrants alike"), ({"half_width": 0.2}, "")])
     def test_what_is_said_of_the_order(self, tmp_path, labels, given, said):
@@ -285,7 +414,6 @@ class TestTrouble:
         assert (said in found.note) is (said in made.board().reveals) is True
         if said:
             assert said not in made.finish().reveals  # it has ended
-        assert bool(found.note) == bool(said)
         assert Submission.from_json(found.to_json()) == found
 
 

@@ -15,7 +15,7 @@ import everhold as eh
 from everhold.cli.app import guarded, problem, say
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
 from everhold.cli.studies import privacy_promise
-from everhold.contest.board import Board, Submission, board_text, places_csv
+from everhold.contest.board import Board, Submission
 from everhold.contest.board_html import board_html
 from everhold.contest.contest import Contest
 
@@ -204,30 +204,28 @@ def board(
         say(f"Wrote {out}")
         return
     if server is None:
-        standings = Contest(study).board().to_dict()
+        standings = Contest(study).board()
     else:
         with eh.connect(server, token) as connected:
             standings = connected.contest(str(study)).board()
     if as_csv:
-        typer.echo(places_csv(standings["places"]), nl=False)
+        typer.echo(standings.to_csv(), nl=False)
     elif as_json:
-        places = [{key: value for key, value in place.items() if key != "when"} for place in standings["places"]]
-        typer.echo(
-            json.dumps({**{name: standings[name] for name in ("title", "unranked", "head", "final")}, "places": places})
-        )
+        shown = standings.to_dict()
+        places = [{key: value for key, value in place.items() if key != "when"} for place in shown["places"]]
+        typer.echo(json.dumps({**{name: shown[name] for name in ("title", "unranked", "head", "final")}, "places": places}))
     else:
-        say(board_text(standings))
+        say(str(standings))
 
 
 OnlyPreview = Annotated[bool, typer.Option("--preview", help="Only say what it would do and cost: nothing is recorded.")]
 
 
-def _say_ranks(result: RankingPreview | Board | dict[str, Any], as_json: bool) -> None:
-    """A preview, or a final board: from a file, or as a server sends it."""
-    shown = result if isinstance(result, dict) else result.to_dict()
+def _say_ranks(result: RankingPreview | Board, as_json: bool) -> None:
+    """A preview, or a final board."""
     if as_json:
-        return typer.echo(json.dumps(shown))
-    return say(board_text(result) if isinstance(result, dict) else str(result))
+        return typer.echo(json.dumps(result.to_dict()))
+    return say(str(result))
 
 
 @contest.command("duel")

@@ -1,8 +1,9 @@
 """A contest: many entrants, one ledger, a board that does not wear out.
 
 Features are public, labels are hidden. An entrant submits predictions for the public features; each is one question to one
-holdout, so all intervals on the board are valid at the same time, however entrants learn from it. Everything that the board
-shows of scores comes from the study's ledger; a log beside it keeps what was refused, with the reason.
+holdout, so all intervals on the board are valid at the same time, however entrants learn from it. All scores on the board
+come from the study's ledger. A log beside it keeps what was refused, with the reason, and who sent an earlier submission
+again, so that it counts; without the log each entrant's last one counts. The last ranking names in the ledger what counted.
 """
 
 from __future__ import annotations
@@ -282,6 +283,7 @@ class Contest:
         self._tally.add(logged_round(journal[number], journal.asked_by(number)) for number in new)
         self._tally.add_rankings(act.done.result or None for act, _ in journal.acts if act.begun.kind == "rank")
         self._log.read()
+        self._tally.sent_again = self._log.sent_again
         if self._log.highest > len(journal):
             raise LedgerError(
                 f"{self.path} ends at round {len(journal)}, and the score of round {self._log.highest} was returned: this "
@@ -335,7 +337,8 @@ class Contest:
                 return self._log_submission(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
             found = self._tally.judge(entrant, score, repeated=repeated)
             self._count(holdout)
-            return self._log_submission(found, score.round)  # also where the ladder does not show it
+            again = self._tally.rounds if repeated and found.counts else None
+            return self._log_submission(found, score.round, again)  # also where the ladder does not show it
 
     def _require_under_daily_limit(self, entrant: str) -> None:
         """By the ledger: submissions that were scored within 24 hours count."""
@@ -350,8 +353,8 @@ class Contest:
                 "too soon", f"{limit} submissions a day are allowed. The next is possible at {free:%Y-%m-%d %H:%M} UTC."
             )
 
-    def _log_submission(self, submission: Submission, number: int | None = None) -> Submission:
-        self._log.add(submission.entrant, submission.state, submission.reason, number)
+    def _log_submission(self, submission: Submission, number: int | None = None, again: int | None = None) -> Submission:
+        self._log.add(submission.entrant, submission.state, submission.reason, number, again)
         return submission
 
     # duels ---------------------------------------------------------------------------------------------------------
@@ -398,7 +401,9 @@ class Contest:
         request_id: str | None = None,
         who: str | None = None,
     ) -> bool:
-        """Whether the first entrant's best is certified to be better than the second's, by the rows on which they differ.
+        """Whether the first entrant's submission that counts is certified to be better than the second's.
+
+        It is decided by the rows on which they differ.
 
         It costs all later intervals 0.7 nats, whatever comes out, and a part of the failure probability: `preview` says
         more. With sealed rows, which is the default, there are no duels before the last ranking.
@@ -433,6 +438,7 @@ class Contest:
     def finish(self, *, who: str | None = None) -> Board:
         """End the contest: one last ranking by duels of all entrants, and everybody's score on the rows that are judged.
 
+        For every entrant the last submission that was scored counts, or an earlier one that was sent again since.
         Nothing is disclosed afterwards, so all duels share one price: that of all pairs, and of what the contest has
         disclosed of these rows before. Of sealed rows that is nothing. Later submissions are refused. Called again, it
         returns the same board.
@@ -545,10 +551,12 @@ class Contest:
 
     def _board(self, tally: Tally, head: str, price: float, privacy: PrivacyAccount | None) -> Board:
         self._log.read()
+        tally.sent_again = self._log.sent_again
         silent = {who: said for who, said in self._log.last_outcome.items() if who not in tally.entrants}
         final = tally.final is not None
         spent = None if privacy is None else privacy.text
-        return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, price, final, spent)
+        places, unranked = tuple(tally.places()), tuple(silent.items())
+        return Board.of(self.rules, places, unranked, head=head, price=price, final=final, privacy=spent)
 
 
 def _require_unused(registry: Registry, known: NDArray[np.uint64]) -> None:

@@ -37,6 +37,7 @@ def _about(server: ServerState, contest: ContestWriter, signin: SignIn) -> dict[
         "name": contest.name,
         "board": board,
         "ranks_say": RANKS_SAY,
+        "forecasts": any(place.forecast for place in board.places),
         "table": Markup(board_table(board)),
         "may_ask": signin.token.allows("ask", contest.name),
         "may_manage": signin.token.allows("manage", contest.name),
