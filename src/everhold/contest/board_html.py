@@ -27,7 +27,8 @@ _STYLE = (
     # As on a server's page: on a narrow screen every line of the table is a block, and nothing is cut off.
     "@media(max-width:40rem){.stack thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"
     ".stack,.stack tbody,.stack tr,.stack td{display:block;width:auto}"
-    ".stack tr{padding:.5rem 0;border-bottom:1px solid #ccc}.stack td,.stack td.n{border:0;padding:.1rem 0;text-align:left;white-space:normal}"
+    ".stack tr{padding:.5rem 0;border-bottom:1px solid #ccc}"
+    ".stack td,.stack td.n{border:0;padding:.1rem 0;text-align:left;white-space:normal}"
     ".stack td[data-label]{display:flex;flex-wrap:wrap;gap:0 .6rem;align-items:baseline}"
     ".stack td[data-label]::before{content:attr(data-label);font-size:.85rem;min-width:6.5rem}"
     ".stack caption{display:block}.stack .first{font-weight:600}}"

@@ -86,8 +86,8 @@ class RankingPreview(JsonResult):
             paid = unseen if self.sealed else "All that the contest has disclosed is part of the price."
             counted = ", ".join(f"{who} (round {number})" for who, number in zip(self.entrants, self.rounds, strict=True))
             return (
-                f"{said} {paid} For each entrant the last submission that was scored counts, or an earlier one that was sent "
-                f"again since. These count now: {counted}."
+                f"{said} {paid} For each entrant the last submission that was scored counts, or an earlier one that was "
+                f"sent again since. These count now: {counted}."
             )
         first, second = self.entrants
         said = (

@@ -124,7 +124,7 @@ class Tally:
         return Submission(entrant, "scored", said + marked, score, better, note=f"{note} {order}".rstrip(), counts=True)
 
     def counting(self, entrant: str) -> tuple[Score, str] | None:
-        """The submission that counts for an entrant, and its time: the last one, or an earlier one that was sent again since.
+        """The submission that counts for an entrant, and its time: the last, or an earlier one that was sent again since.
 
         Of the entrant's own, and of those that are shown. After the last ranking it is the one that was ranked.
         """
