@@ -486,3 +486,43 @@ class TestCommands:
         made = self.run("contest", "create", "d.everhold", "--labels", "hidden.csv")
         assert made.exit_code == 4
         assert "--classes" in made.output
+
+
+class TestOutlook:
+    """What to expect of the running board, by public facts, before anybody submits."""
+
+    def test_first_scores_are_as_wide_as_foreseen(self, tmp_path):
+        rows = 2000
+        labels = np.random.default_rng(5).integers(0, 2, rows)
+        contest = Contest.create(tmp_path / "o.everhold", labels, classes=[0, 1], seed=1)
+        score = contest.submit("ann", np.random.default_rng(6).integers(0, 2, rows)).score
+        assert score.is_forecast, "the first width is that of a quiet answer"
+        (first, same), (few, many) = (contest.outlook.running[asks] for asks in (1, 10))
+        assert first == same == pytest.approx((score.high - score.low) / 2, rel=0.15)
+        assert first < few < many
+        assert contest.outlook.sealed == contest.outlook.rows == rows // 2
+        assert contest.outlook.final < first
+        assert contest.outlook.warning == ""
+        for entrant in range(10):
+            last = contest.submit(f"e{entrant}", right_share(labels, 0.5 + 0.03 * entrant, entrant)).score
+        assert (last.high - last.low) / 2 < 1.3 * many
+
+    @pytest.mark.parametrize(
+        ("rows", "given", "warned"),
+        [
+            (300, {}, "board hardly tells entrants apart. The final ranking does not suffer"),
+            (300, {"sealed": 0.0}, "board hardly tells entrants apart. For a board"),
+            (20_000, {}, ""),
+            (1000, {"privacy": eh.Privacy(1.0)}, "1,000 rows are few for a private contest"),
+            (100_000, {"privacy": eh.Privacy(1.0)}, ""),
+        ],
+    )
+    def test_few_rows_are_warned_of(self, tmp_path, rows, given, warned):
+        labels = np.arange(rows) % 2
+        made = Contest.create(tmp_path / "o.everhold", labels, classes=[0, 1], seed=1, register=False, **given)
+        assert warned in made.outlook.warning
+        assert bool(warned) == bool(made.outlook.warning)
+
+    def test_scores_of_numbers_are_in_their_own_units(self, tmp_path):
+        made = Contest.create(tmp_path / "o.everhold", np.arange(100.0), task="regression", low=0, high=1000, seed=1)
+        assert 100.0 < made.outlook.running[1][0] <= 500.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import everhold as eh
-from everhold.cli.app import guarded, problem, say
+from everhold.cli.app import guarded, problem, say, warn
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
 from everhold.cli.studies import privacy_promise
 from everhold.contest.board import Board, Submission
@@ -119,6 +119,10 @@ def create(
     say(f"Created {study}: {created.rules.title}, {len(ids):,} rows, scored by {created.rules.metric}.")
     spent = "" if epsilon is None else f", {study}.spent"
     say(f"Keep {labels}, {study}.labels{spent} and {study}.key to yourself; show the study itself after the contest.")
+    if half_width is None:
+        say(created.outlook.text)
+        if created.outlook.warning:
+            warn(created.outlook.warning)
     say(f"Next: everhold contest submit {study} predictions.csv --entrant NAME")
 
 

@@ -27,6 +27,7 @@ from everhold.clock import utc_now
 from everhold.contest.board import Board, Place, Rules, Submission
 from everhold.contest.duels import Duels, duel_method
 from everhold.contest.hidden_labels import HiddenLabels, checked_rows, sealed_digest, sealed_rows
+from everhold.contest.outlook import Outlook
 from everhold.contest.predictions import MalformedPredictions, PredictionReader, SubmissionRefused
 from everhold.contest.ranking_preview import RankingPreview
 from everhold.contest.submissions import SubmissionLog
@@ -236,6 +237,11 @@ class Contest:
         open_labels = labels[~self.sealed_rows]
         places = np.arange(len(open_labels), dtype=np.float64)[:, None]
         return TestSet.from_options(places, open_labels, self.rules.options(self.path))
+
+    @property
+    def outlook(self) -> Outlook:
+        """What to expect of the board with this number of rows: half-widths, by public facts alone."""
+        return Outlook.of(self.rules, len(self.ids))
 
     def open(self) -> None:
         """Find out whether the hidden labels are there and fit the study. Submissions do so by themselves."""
