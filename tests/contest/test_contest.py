@@ -218,13 +218,13 @@ class TestSubmissions:
     @pytest.mark.parametrize(
         ("text", "row", "column", "said"),
         [
-            ("id,guess\n0,1\n", 1, "prediction", "no column 'prediction'"),
+            ("id,guess\n0,1\n", 1, "prediction", "no column 'prediction'. Expected id,prediction. Found: 'id', 'guess'."),
             ("id,prediction\n0,1\n9999,1\n", 3, "id", "not a row of this contest"),
             ("id,prediction\n0,1\n0,1\n", 3, "id", "is there twice"),
             ("id,prediction\n0,maybe\n", 2, "prediction", "not a class"),
             ("id,prediction\n0,1,2\n", 2, None, "3 cells"),
             ("id,prediction\n0,1\n", None, "id", "have no prediction"),
-            ("", 1, "id", "no column 'id'"),
+            ("", 1, "id", "Found: nothing, the file is empty"),
             ("/etc/passwd", 1, "id", "no column 'id'"),
             ('id,prediction\n"0,1\n', 2, None, "line 2"),
         ],
@@ -300,6 +300,12 @@ class TestSubmissions:
         assert close.score.high < far.score.low
         assert [p.entrant for p in contest.board().places] == ["ann", "bob"]
         assert contest.submit("bob", "id,prediction\n0,nan\n").state == "malformed"
+        assert "cut" not in far.note
+        guess = np.full(ROWS, 5.0)
+        guess[0] = 10.5
+        assert contest.submit("cid", guess).note.startswith("1 prediction outside 0 to 10 was cut to the range.")
+        guess[1] = -1e9
+        assert contest.submit("cid", guess).note.startswith("2 predictions outside 0 to 10 were cut to the range.")
 
 
 def test_boosting_the_board(tmp_path):
@@ -367,7 +373,9 @@ class TestTrouble:
     def test_rules_that_cannot_be_read_name_their_file(self, contest):
         rules = contest.path.with_name("c.everhold.contest.json")
         rules.write_text("{")
-        with pytest.raises(eh.LedgerError, match=r"contest\.json as Contest\.create wrote it: restore it"):
+        with pytest.raises(
+            eh.LedgerError, match=r"contest\.json as it was written when the contest was created: restore it"
+        ):
             Contest(contest.path)
 
     def test_a_contest_that_was_not_opened_has_no_standing_yet(self, contest):
@@ -384,7 +392,8 @@ class TestTrouble:
         with pytest.raises(eh.DataError, match=r"shape \(2, 2\)\. Expected one label for each row"):
             Contest.create(place, np.zeros((2, 2)), classes=[0, 1])
         for ids in (["a", "b"], ["a", "b", "a"]):
-            with pytest.raises(eh.DataError, match="as many ids as labels, each once"):
+            said = "the id 'a' is there twice" if len(ids) == 3 else "3 labels and 2 ids"
+            with pytest.raises(eh.DataError, match=f"{said}. Expected as many ids as labels, each once"):
                 Contest.create(place, [0, 1, 1], ids=ids, classes=[0, 1])
         named = Contest.create(place, [0, 1, 1], ids=["a", "b", "c"], classes=[0, 1], seed=1)
         assert named.submit("ann", "id,prediction\nc,1\na,0\nb,1\n").state == "scored"
@@ -459,7 +468,7 @@ class TestCommands:
     def test_a_repeated_submission_says_the_final_score_too(self, folder):
         first = json.loads(self.run("contest", "submit", "c.everhold", "good.csv", "--entrant", "ann", "--json").output)
         assert first["final"] is None
-        self.run("contest", "finish", "c.everhold")
+        self.run("contest", "finish", "c.everhold", "--yes")
         place = json.loads(self.run("contest", "board", "c.everhold", "--json").output)["places"][0]
         again = self.run("contest", "submit", "c.everhold", "good.csv", "--entrant", "ann", "--json")
         assert again.exit_code == 0
@@ -481,6 +490,73 @@ class TestCommands:
         assert (fault["state"], fault["row"], fault["column"]) == ("malformed", 2, "prediction")
         assert "Nothing was charged" in self.run("score", "--study", "c.everhold", "bad.csv").output
         assert self.run("score", "--study", "nothing.everhold", "good.csv").exit_code == 5
+
+    def test_the_end_is_asked_for(self, folder):
+        self.run("contest", "submit", "c.everhold", "good.csv", "--entrant", "ann")
+        for answer in ("", "n\n"):
+            told = CliRunner().invoke(app, ["contest", "finish", "c.everhold"], input=answer)
+            assert told.exit_code == 4
+            assert "The contest ends with it" in " ".join(told.output.split()), "the preview comes first"
+            assert "the contest goes on" in told.output
+            assert not Contest("c.everhold").board().final
+        told = CliRunner().invoke(app, ["contest", "finish", "c.everhold"], input="y\n")
+        assert told.exit_code == 0
+        assert Contest("c.everhold").board().final
+        again = self.run("contest", "finish", "c.everhold")
+        assert again.exit_code == 0
+        assert "for good?" not in again.output, "it has ended"
+
+    def test_what_to_expect_is_said_at_creation(self, folder):
+        made = self.run("contest", "create", "e.everhold", "--labels", "hidden.csv", "--classes", "0,1")
+        said = " ".join(made.output.split())
+        assert "with 1,000 open rows" in said
+        for which in ("the first score ±0.1,", "the tenth ±0.13 to ±0.16", "the hundredth ±0.15 to ±0.2"):
+            assert which in said
+        assert "warning" not in said
+        private = self.run("contest", "create", "f.everhold", "--labels", "hidden.csv", "--classes", "0,1", "--epsilon", "1",
+                           "--no-register")  # fmt: skip
+        assert "2,000 rows are few for a private contest" in " ".join(private.output.split())
+
+    @pytest.mark.parametrize(
+        ("text", "more", "said"),
+        [
+            (None, (), "there is no file wrong.csv"),
+            ("id,label\n1,0\n2,1\n1,1\n", (), "line 4: the id '1' is there twice, first in line 2"),
+            ("id,label\n1,0\n2,x\n", (), "line 3: the label 'x' is not in --classes 0,1"),
+            ("id,label\n1,0\n2,\n", (), "line 3: there is no label"),
+            ("id, truth\n1,0\n", (), "has no column 'label'. It has: id, truth. Expected id,label"),
+            ("id,label\n1,0\n", ("--classes", "0"), "--classes names one label only"),
+            ("id,label\n1,0\n", ("--classes", "0,0"), "--classes names '0' twice"),
+            ("id,label\n1,0\n", ("--metric", "mean_absolute_error"), "Expected --low and --high"),
+            ("id,label\n1,0\n2,b\n", ("--metric", "mean_absolute_error", "--low", "0", "--high", "1"),
+             "the label 'b' is not a number"),
+            ("id,label\n1,0\n2,7\n", ("--metric", "mean_absolute_error", "--low", "0", "--high", "1"),
+             "line 3: the label 7 lies outside --low 0 and --high 1"),
+        ],
+    )  # fmt: skip
+    def test_errors_at_creation_name_the_line_and_speak_of_options(self, folder, text, more, said):
+        if text is not None:
+            (folder / "wrong.csv").write_text(text)
+        made = self.run("contest", "create", "d.everhold", "--labels", "wrong.csv", "--classes", "0,1", *more)
+        assert made.exit_code == 4
+        told = " ".join(made.output.split())
+        assert said in told
+        assert not {"classes=", "Contest.create", "Errno"} & set(told.split())
+        assert not (folder / "d.everhold").exists()
+
+    def test_blanks_around_names_of_columns(self, folder, labels):
+        (folder / "hidden.csv").write_text(as_csv(labels, " id , label "))
+        assert self.run("contest", "create", "d.everhold", "--labels", "hidden.csv", "--classes", "0,1").exit_code == 0
+        (folder / "good.csv").write_text(as_csv(labels, "id; prediction ").replace(",", ";"))
+        assert self.run("contest", "submit", "d.everhold", "good.csv", "--entrant", "ann").exit_code == 0
+
+    def test_the_page_lists_who_is_not_ranked_without_the_reason(self, folder):
+        self.run("contest", "submit", "c.everhold", "bad.csv", "--entrant", "<dora>")
+        self.run("contest", "board", "c.everhold", "--out", "board.html")
+        page = (folder / "board.html").read_text()
+        assert "Not ranked, because nothing of theirs has a score of its own: &lt;dora&gt;." in page
+        assert "malformed" not in page
+        assert "@media(max-width:40rem){.stack thead" in page, "narrow screens"
 
     def test_classes_must_be_said(self, folder):
         made = self.run("contest", "create", "d.everhold", "--labels", "hidden.csv")

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -98,12 +98,15 @@ class Contest:
             self.ids: list[str] = [str(one) for one in kept.pop("ids")]
             self.rules = Rules(**kept)
         except FileNotFoundError:
-            raise LedgerError(f"there is no contest at {self.path}. Create it with Contest.create.") from None
+            raise LedgerError(
+                f"there is no contest at {self.path}. Check the name, or create it: everhold contest create, or "
+                "eh.Contest.create in Python."
+            ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LedgerError(
                 f"the rules of the contest at {self.path} cannot be read ({error}). Expected "
-                f"{self._beside('contest.json')} as Contest.create wrote it: restore it from a backup. The study "
-                "itself is not changed."
+                f"{self._beside('contest.json')} as it was written when the contest was created: restore it from a "
+                "backup. The study itself is not changed."
             ) from None
         self.charges_each: int | None = None
         """Of a private contest: how many surprises each entrant may cause; None: any. For a server."""
@@ -182,7 +185,7 @@ class Contest:
             raise SettingError(f"max_per_day is {max_per_day!r}. Expected at least 1, or None for any number.")
         path = Path(path)
         if path.exists() or _beside(path, "contest.json").exists():
-            raise LedgerError(f"{path} exists already. Choose another name, or open it with Contest({str(path)!r}).")
+            raise LedgerError(f"{path} exists already. Choose another name, or go on with the contest that is there.")
         labels, names = checked_rows(y, ids, sealed)
         salt = os.urandom(16).hex()
         drawn = fresh_seed() if seed is None else seed
@@ -342,6 +345,8 @@ class Contest:
             except PrecisionExhausted as refusal:
                 return self._log_submission(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
             found = self._tally.judge(entrant, score, repeated=repeated)
+            if cut := self._reader.outside(values):
+                found = replace(found, note=f"{cut} {found.note}".rstrip())
             self._count(holdout)
             again = self._tally.rounds if repeated and found.counts else None
             return self._log_submission(found, score.round, again)  # also where the ladder does not show it
@@ -472,8 +477,8 @@ class Contest:
         """Two entrants who may be in a duel."""
         if self.rules.sealed:
             raise SettingError(
-                "this contest has sealed rows, which are judged once, when it ends, so it has no duels before. Expected "
-                "contest.finish(), or a contest that was made with sealed=0."
+                "this contest has sealed rows, which are judged once, when it ends, so it has no duels before. Expected its "
+                "last ranking (finish), or a contest that was made with sealed=0 (--sealed 0)."
             )
         for name in (first, second):
             if name not in known:

@@ -88,8 +88,8 @@ class Outlook:
         )
         if self.final is not None:
             text += (
-                f" The final ranking has {self.sealed:,} sealed rows: scores of ten entrants ±{self.final:.2g}, however long "
-                "the contest ran."
+                f" The final ranking has {self.sealed:,} sealed rows: scores of ten entrants ±{self.final:.2g}, however "
+                "long the contest ran."
             )
         return text
 
