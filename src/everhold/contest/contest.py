@@ -27,7 +27,7 @@ from everhold.clock import utc_now
 from everhold.contest.board import Board, Place, Rules, Submission
 from everhold.contest.duels import Duels, duel_method
 from everhold.contest.hidden_labels import HiddenLabels, checked_rows, sealed_digest, sealed_rows
-from everhold.contest.outlook import Outlook
+from everhold.contest.outlook import ContestOutlook
 from everhold.contest.predictions import MalformedPredictions, PredictionReader, SubmissionRefused
 from everhold.contest.ranking_preview import RankingPreview
 from everhold.contest.submissions import SubmissionLog
@@ -242,9 +242,9 @@ class Contest:
         return TestSet.from_options(places, open_labels, self.rules.options(self.path))
 
     @property
-    def outlook(self) -> Outlook:
+    def outlook(self) -> ContestOutlook:
         """What to expect of the board with this number of rows: half-widths, by public facts alone."""
-        return Outlook.of(self.rules, len(self.ids))
+        return ContestOutlook.of(self.rules, len(self.ids))
 
     def open(self) -> None:
         """Find out whether the hidden labels are there and fit the study. Submissions do so by themselves."""

@@ -17,7 +17,7 @@ from everhold.ledger.ranking import RankingPlan
 if TYPE_CHECKING:
     from everhold.contest.board import Rules
 
-__all__ = ["Outlook"]
+__all__ = ["ContestOutlook"]
 
 _SURPRISES = {1: 0, 10: 3, 100: 6}  # among the scores before; simulated contests have about as many, large ones more
 _ENTRANTS = 10
@@ -25,7 +25,7 @@ _SAYS_LITTLE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class ContestOutlook:
     """Half-widths of scores near the middle of their range; those near an end are narrower.
 
     Attributes:
@@ -46,7 +46,7 @@ class Outlook:
     private: bool
 
     @classmethod
-    def of(cls, rules: Rules, count: int) -> Outlook:
+    def of(cls, rules: Rules, count: int) -> ContestOutlook:
         """For a contest with so many rows."""
         sealed, delta, span = round(rules.sealed * count), 1.0 - rules.confidence, rules.span
         rows = count - sealed
