@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["board_html", "board_table"]
 
 _STYLE = (
-    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
+    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:66rem;margin:2rem auto;padding:0 1rem;"
     "color:#111;background:#fff}table{border-collapse:collapse;width:100%}th,td{padding:.35rem .6rem;text-align:left;"
     "border-bottom:1px solid #ccc;font-variant-numeric:tabular-nums}td.n,th.n{text-align:right}.bar{stroke:#1d4ed8}"
     ".dot{fill:#1d4ed8}.axis{stroke:#999}.note{color:#444}.wide{overflow-x:auto}.nowrap{white-space:nowrap}"
     "caption{text-align:left;caption-side:bottom;padding-top:.3rem;color:#444}svg{display:block;max-width:100%}"
-    "h1,p,td,li{overflow-wrap:anywhere}"
+    "h1,p,.first{overflow-wrap:anywhere}td.n{white-space:nowrap}"
     "@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}th,td{border-color:#444}.bar{stroke:#8ab4ff}"
     ".dot{fill:#8ab4ff}.note,caption{color:#bbb}}"
     # As on a server's page: on a narrow screen every line of the table is a block, and nothing is cut off.
