@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from everhold.contest.board import Board as Board, Place as Place, Rules as Rules, Submission as Submission
     from everhold.contest.contest import Contest as Contest
+    from everhold.contest.outlook import ContestOutlook as ContestOutlook
     from everhold.contest.ranking_preview import RankingPreview as RankingPreview
     from everhold.data.database_urls import Postgres as Postgres, Spark as Spark
     from everhold.data.examine import ColumnReport as ColumnReport, Examination as Examination, examine as examine
@@ -135,6 +136,7 @@ _NAMES_IN = {
     "client.sync": ("RemoteContest", "RemoteGate", "RemoteScorer", "RemoteStudy", "Server", "connect"),
     "contest.board": ("Board", "Place", "Rules", "Submission"),
     "contest.contest": ("Contest",),
+    "contest.outlook": ("ContestOutlook",),
     "contest.ranking_preview": ("RankingPreview",),
     "data.database_urls": ("Postgres", "Spark"),
     "data.examine": ("ColumnReport", "Examination", "examine"),

@@ -164,7 +164,7 @@ def test_a_contest_is_ended_from_afar(process, secrets, tmp_path):
 
     duels, board = asyncio.run(end())
     assert duels == 1
-    assert board["final"]
+    assert board.final
     far = ["--server", process.url, "--token", secrets["custodian"]]
     told = CliRunner().invoke(app, ["contest", "finish", "open", *far])
     assert told.exit_code == 0, told.output
@@ -190,7 +190,7 @@ def test_an_asynchronous_contest(process, secrets, labels, tmp_path):
     assert eh.Holdout.audit_file(place).ok
     assert scored.score is not None
     assert wrong.state == "malformed"
-    assert "custodian" in {one["entrant"] for one in board["places"]}
+    assert "custodian" in {one.entrant for one in board.places}
 
 
 def test_batches(server):
@@ -286,7 +286,7 @@ def test_a_contest_leads_a_search(server, labels):
     search.fit(x_train, train)
     assert search.cv_results_["mean_test_score"].min() > 0.8
     board = contest.board()
-    assert "analyst" in {place["entrant"] for place in board["places"]}
+    assert "analyst" in {place.entrant for place in board.places}
     wrong = contest.submit(np.full(300, 9))
     assert wrong.state == "malformed"
     assert wrong.row is not None

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,6 +54,9 @@ class TestBoard:
         again = contest.submit("bob", right_share(labels, 0.8))
         assert again.state == "repeated"
         assert again.score.round == first.score.round
+        assert "another entrant sent the same predictions before, in round 1: they do not count for you" in again.reason
+        assert "You are not ranked" in again.note
+        assert not again.counts
         assert [p.entrant for p in contest.board().places] == ["ann"], "whoever came first has it"
 
     def test_what_is_unscored_never_ranks_and_has_a_reason(self, contest):
@@ -85,17 +89,142 @@ class TestBoard:
             there.submit("ann", np.zeros(ROWS, int))
 
 
+class TestWhatCounts:
+    """The last submission, or an earlier one that was sent again since: not the best of what the running board showed."""
+
+    def rounds(self, contest):
+        assert contest.standing()[0] == contest.board() == Contest(contest.path).board()
+        return {place.entrant: place.round for place in contest.board().places}
+
+    def test_the_last_one_also_where_an_earlier_score_was_higher(self, contest, labels):
+        """A forecast of 0.716 whose truth was 0.805 lost against a measured 0.739 before, and the best team came last."""
+        contest.submit("ann", right_share(labels, 0.9))
+        last = contest.submit("ann", right_share(labels, 0.6, 2))
+        assert last.counts
+        assert "This submission counts for you now" in last.note
+        assert "not clearly better than your best score so far" in last.reason
+        assert self.rounds(contest) == {"ann": 2}
+        final = contest.finish().places[0]
+        assert (final.round, final.forecast) == (2, False)
+        assert final.value == np.mean((right_share(labels, 0.6, 2) == labels)[contest.sealed_rows])
+
+    def test_an_earlier_one_that_is_sent_again_until_a_later_one_is_scored(self, contest, labels):
+        for seed, share in ((1, 0.9), (2, 0.6), (3, 0.7)):
+            contest.submit("ann", right_share(labels, share, seed))
+        head = contest.board().head
+        again = contest.submit("ann", right_share(labels, 0.9))
+        assert again.counts
+        assert "you sent the same predictions before, in round 1" in again.reason
+        assert self.rounds(contest) == {"ann": 1}
+        assert contest.board().head == head, "it is free"
+        contest.submit("ann", right_share(labels, 0.6, 2))
+        assert self.rounds(contest) == {"ann": 2}
+        contest.submit("ann", right_share(labels, 0.8, 4))
+        assert self.rounds(contest) == {"ann": 4}
+        contest.submit("ann", right_share(labels, 0.9))
+        preview = contest.preview()
+        assert preview.rounds == (1,)
+        assert "ann (round 1)" in preview.text
+        assert type(preview).from_dict(preview.to_dict()) == preview
+        assert contest.finish().places[0].round == 1
+        after = contest.submit("ann", right_share(labels, 0.6, 2))
+        assert "round 1 is the one that counted" in after.reason
+        assert not after.counts
+        contest.path.with_name("c.everhold.submissions.jsonl").unlink()
+        assert Contest(contest.path).board().places[0].round == 1, "the last ranking is in the ledger"
+
+    def test_a_copy_of_somebody_else_changes_nothing(self, contest, labels):
+        contest.submit("ann", right_share(labels, 0.9))
+        contest.submit("bob", right_share(labels, 0.7, 2))
+        contest.submit("bob", right_share(labels, 0.6, 3))
+        contest.submit("bob", right_share(labels, 0.7, 2))
+        copied = contest.submit("bob", right_share(labels, 0.9))
+        assert "Your submission of round 2 still counts" in copied.note
+        assert self.rounds(contest) == {"ann": 1, "bob": 2}
+
+    def test_without_the_log_and_with_an_old_one_the_last_counts(self, contest, labels):
+        for seed, share in ((1, 0.9), (2, 0.6), (1, 0.9)):
+            contest.submit("ann", right_share(labels, share, seed))
+        assert self.rounds(contest) == {"ann": 1}
+        log = contest.path.with_name("c.everhold.submissions.jsonl")
+        kept = [json.loads(line) for line in log.read_text().splitlines()]
+        log.write_text("".join(json.dumps({k: v for k, v in one.items() if k != "counts_after"}) + "\n" for one in kept))
+        assert Contest(contest.path).board().places[0].round == 2
+        log.unlink()
+        assert Contest(contest.path).board().places[0].round == 2
+
+    def test_a_score_whose_line_in_the_log_was_lost_comes_after_what_was_sent_again_before(self, contest, labels):
+        for seed, share in ((1, 0.9), (2, 0.6), (1, 0.9), (3, 0.7)):
+            contest.submit("ann", right_share(labels, share, seed))
+        log = contest.path.with_name("c.everhold.submissions.jsonl")
+        log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+        assert Contest(contest.path).board().places[0].round == 3
+
+    def test_a_ladder_counts_what_it_shows(self, tmp_path, labels):
+        steps = Contest.create(tmp_path / "l.everhold", labels, classes=[0, 1], ladder=True, seed=1)
+        for seed, share in ((1, 0.6), (2, 0.61), (3, 0.9)):
+            steps.submit("ann", right_share(labels, share, seed))
+        assert self.rounds(steps) == {"ann": 3}
+        steps.submit("ann", right_share(labels, 0.6))
+        assert self.rounds(steps) == {"ann": 1}
+        hidden = steps.submit("ann", right_share(labels, 0.61, 2))
+        assert hidden.reason == "not clearly better than your best so far. Your submission of round 1 still counts."
+        assert self.rounds(steps) == {"ann": 1}
+
+    def test_the_rule_is_said(self, contest, labels):
+        contest.submit("ann", right_share(labels, 0.9))
+        rule = "or an earlier one that the entrant has sent again since"
+        for said in (str(contest.board()), board_html(contest.board()), contest.board().to_dict()["reveals"]):
+            assert rule in said
+
+
+class TestForecasts:
+    @pytest.fixture
+    def board(self, contest, labels):
+        ann = right_share(labels, 0.8)
+        one = contest.submit("ann", ann)
+        bob = ann.copy()
+        bob[:20] = 1 - bob[:20]
+        other = contest.submit("bob", bob)
+        assert (one.score.is_forecast, other.score.is_forecast) == (False, True), "the test needs one of each"
+        assert "forecast" not in one.reason
+        assert "This score is a forecast, not a measurement." in other.reason
+        return contest.board()
+
+    def test_they_are_marked_everywhere(self, board):
+        assert {place.entrant: place.forecast for place in board.places} == {"ann": False, "bob": True}
+        assert [line["forecast"] for line in board.to_dict()["places"]] == [one.forecast for one in board.places]
+        text = {line.split()[1]: line for line in str(board).splitlines() if line.split()[1:2] in (["ann"], ["bob"])}
+        assert "measured" in text["ann"]
+        assert "forecast" in text["bob"]
+        page = board_html(board)
+        assert page.count("<td data-label='basis'>forecast</td>") == page.count("<td data-label='basis'>measured</td>") == 1
+        assert "forecast" in board._repr_html_()
+        for said in (str(board), page):
+            assert "A score marked 'forecast' was not measured" in said.replace("&#x27;", "'")
+
+    def test_the_last_ranking_measures_all_of_them(self, board, contest):
+        final = contest.finish()
+        assert not any(place.forecast for place in final.places)
+        assert "forecast" not in str(final)
+
+    def test_a_board_comes_back_from_json(self, board):
+        again = eh.Board.from_json(board.to_json())
+        assert again == replace(board, rules=None)
+        assert str(again) == str(board)
+
+
 class TestSubmissions:
     @pytest.mark.parametrize(
         ("text", "row", "column", "said"),
         [
-            ("id,guess\n0,1\n", 1, "prediction", "no column 'prediction'"),
+            ("id,guess\n0,1\n", 1, "prediction", "no column 'prediction'. Expected id,prediction. Found: 'id', 'guess'."),
             ("id,prediction\n0,1\n9999,1\n", 3, "id", "not a row of this contest"),
             ("id,prediction\n0,1\n0,1\n", 3, "id", "is there twice"),
             ("id,prediction\n0,maybe\n", 2, "prediction", "not a class"),
             ("id,prediction\n0,1,2\n", 2, None, "3 cells"),
             ("id,prediction\n0,1\n", None, "id", "have no prediction"),
-            ("", 1, "id", "no column 'id'"),
+            ("", 1, "id", "Found: nothing, the file is empty"),
             ("/etc/passwd", 1, "id", "no column 'id'"),
             ('id,prediction\n"0,1\n', 2, None, "line 2"),
         ],
@@ -171,6 +300,12 @@ class TestSubmissions:
         assert close.score.high < far.score.low
         assert [p.entrant for p in contest.board().places] == ["ann", "bob"]
         assert contest.submit("bob", "id,prediction\n0,nan\n").state == "malformed"
+        assert "cut" not in far.note
+        guess = np.full(ROWS, 5.0)
+        guess[0] = 10.5
+        assert contest.submit("cid", guess).note.startswith("1 prediction outside 0 to 10 was cut to the range.")
+        guess[1] = -1e9
+        assert contest.submit("cid", guess).note.startswith("2 predictions outside 0 to 10 were cut to the range.")
 
 
 def test_boosting_the_board(tmp_path):
@@ -238,7 +373,9 @@ class TestTrouble:
     def test_rules_that_cannot_be_read_name_their_file(self, contest):
         rules = contest.path.with_name("c.everhold.contest.json")
         rules.write_text("{")
-        with pytest.raises(eh.LedgerError, match=r"contest\.json as Contest\.create wrote it: restore it"):
+        with pytest.raises(
+            eh.LedgerError, match=r"contest\.json as it was written when the contest was created: restore it"
+        ):
             Contest(contest.path)
 
     def test_a_contest_that_was_not_opened_has_no_board_in_memory_yet(self, contest):
@@ -255,7 +392,8 @@ class TestTrouble:
         with pytest.raises(eh.DataError, match=r"shape \(2, 2\)\. Expected one label for each row"):
             Contest.create(place, np.zeros((2, 2)), classes=[0, 1])
         for ids in (["a", "b"], ["a", "b", "a"]):
-            with pytest.raises(eh.DataError, match="as many ids as labels, each once"):
+            said = "the id 'a' is there twice" if len(ids) == 3 else "3 labels and 2 ids"
+            with pytest.raises(eh.DataError, match=f"{said}. Expected as many ids as labels, each once"):
                 Contest.create(place, [0, 1, 1], ids=ids, classes=[0, 1])
         named = Contest.create(place, [0, 1, 1], ids=["a", "b", "c"], classes=[0, 1], seed=1)
         assert named.submit("ann", "id,prediction\nc,1\na,0\nb,1\n").state == "scored"
@@ -276,7 +414,7 @@ class TestTrouble:
             contest.submit(name, right_share(labels, share))
         places = contest.board().places
         ends = f"{min(one.low for one in places):.4g} to {max(one.high for one in places):.4g}"
-        assert f"<th>{ends}</th>" in board_html(contest.board())
+        assert f"<caption>Intervals are drawn from {ends}.</caption>" in board_html(contest.board())
 
     @pytest.mark.parametrize(("given", "said"), [({}, "treats all entrants alike"), ({"half_width": 0.2}, "")])
     def test_what_is_said_of_the_order(self, tmp_path, labels, given, said):
@@ -285,7 +423,6 @@ class TestTrouble:
         assert (said in found.note) is (said in made.board().reveals) is True
         if said:
             assert said not in made.finish().reveals  # it has ended
-        assert bool(found.note) == bool(said)
         assert Submission.from_json(found.to_json()) == found
 
 
@@ -331,7 +468,7 @@ class TestCommands:
     def test_a_repeated_submission_says_the_final_score_too(self, folder):
         first = json.loads(self.run("contest", "submit", "c.everhold", "good.csv", "--entrant", "ann", "--json").output)
         assert first["final"] is None
-        self.run("contest", "finish", "c.everhold")
+        self.run("contest", "finish", "c.everhold", "--yes")
         place = json.loads(self.run("contest", "board", "c.everhold", "--json").output)["places"][0]
         again = self.run("contest", "submit", "c.everhold", "good.csv", "--entrant", "ann", "--json")
         assert again.exit_code == 0
@@ -354,7 +491,114 @@ class TestCommands:
         assert "Nothing was charged" in self.run("score", "--study", "c.everhold", "bad.csv").output
         assert self.run("score", "--study", "nothing.everhold", "good.csv").exit_code == 5
 
+    def test_the_end_is_asked_for(self, folder):
+        self.run("contest", "submit", "c.everhold", "good.csv", "--entrant", "ann")
+        for answer in ("", "n\n"):
+            told = CliRunner().invoke(app, ["contest", "finish", "c.everhold"], input=answer)
+            assert told.exit_code == 4
+            assert "The contest ends with it" in " ".join(told.output.split()), "the preview comes first"
+            assert "the contest goes on" in told.output
+            assert not Contest("c.everhold").board().final
+        told = CliRunner().invoke(app, ["contest", "finish", "c.everhold"], input="y\n")
+        assert told.exit_code == 0
+        assert Contest("c.everhold").board().final
+        again = self.run("contest", "finish", "c.everhold")
+        assert again.exit_code == 0
+        assert "for good?" not in again.output, "it has ended"
+
+    def test_what_to_expect_is_said_at_creation(self, folder):
+        made = self.run("contest", "create", "e.everhold", "--labels", "hidden.csv", "--classes", "0,1")
+        said = " ".join(made.output.split())
+        assert "with 1,000 open rows" in said
+        for which in ("the first score ±0.1,", "the tenth ±0.13 to ±0.16", "the hundredth ±0.15 to ±0.2"):
+            assert which in said
+        assert "warning" not in said
+        private = self.run("contest", "create", "f.everhold", "--labels", "hidden.csv", "--classes", "0,1", "--epsilon", "1",
+                           "--no-register")  # fmt: skip
+        assert "2,000 rows are few for a private contest" in " ".join(private.output.split())
+
+    @pytest.mark.parametrize(
+        ("text", "more", "said"),
+        [
+            (None, (), "there is no file wrong.csv"),
+            ("id,label\n1,0\n2,1\n1,1\n", (), "line 4: the id '1' is there twice, first in line 2"),
+            ("id,label\n1,0\n2,x\n", (), "line 3: the label 'x' is not in --classes 0,1"),
+            ("id,label\n1,0\n2,\n", (), "line 3: there is no label"),
+            ("id, truth\n1,0\n", (), "has no column 'label'. It has: id, truth. Expected id,label"),
+            ("id,label\n1,0\n", ("--classes", "0"), "--classes names one label only"),
+            ("id,label\n1,0\n", ("--classes", "0,0"), "--classes names '0' twice"),
+            ("id,label\n1,0\n", ("--metric", "mean_absolute_error"), "Expected --low and --high"),
+            ("id,label\n1,0\n2,b\n", ("--metric", "mean_absolute_error", "--low", "0", "--high", "1"),
+             "the label 'b' is not a number"),
+            ("id,label\n1,0\n2,7\n", ("--metric", "mean_absolute_error", "--low", "0", "--high", "1"),
+             "line 3: the label 7 lies outside --low 0 and --high 1"),
+        ],
+    )  # fmt: skip
+    def test_errors_at_creation_name_the_line_and_speak_of_options(self, folder, text, more, said):
+        if text is not None:
+            (folder / "wrong.csv").write_text(text)
+        made = self.run("contest", "create", "d.everhold", "--labels", "wrong.csv", "--classes", "0,1", *more)
+        assert made.exit_code == 4
+        told = " ".join(made.output.split())
+        assert said in told
+        assert not {"classes=", "Contest.create", "Errno"} & set(told.split())
+        assert not (folder / "d.everhold").exists()
+
+    def test_blanks_around_names_of_columns(self, folder, labels):
+        (folder / "hidden.csv").write_text(as_csv(labels, " id , label "))
+        assert self.run("contest", "create", "d.everhold", "--labels", "hidden.csv", "--classes", "0,1").exit_code == 0
+        (folder / "good.csv").write_text(as_csv(labels, "id; prediction ").replace(",", ";"))
+        assert self.run("contest", "submit", "d.everhold", "good.csv", "--entrant", "ann").exit_code == 0
+
+    def test_the_page_lists_who_is_not_ranked_without_the_reason(self, folder):
+        self.run("contest", "submit", "c.everhold", "bad.csv", "--entrant", "<dora>")
+        self.run("contest", "board", "c.everhold", "--out", "board.html")
+        page = (folder / "board.html").read_text()
+        assert "Not ranked, because nothing of theirs has a score of its own: &lt;dora&gt;." in page
+        assert "malformed" not in page
+        assert "@media(max-width:40rem){.stack thead" in page, "narrow screens"
+
     def test_classes_must_be_said(self, folder):
         made = self.run("contest", "create", "d.everhold", "--labels", "hidden.csv")
         assert made.exit_code == 4
         assert "--classes" in made.output
+
+
+class TestOutlook:
+    """What to expect of the running board, by public facts, before anybody submits."""
+
+    def test_first_scores_are_as_wide_as_foreseen(self, tmp_path):
+        rows = 2000
+        labels = np.random.default_rng(5).integers(0, 2, rows)
+        contest = Contest.create(tmp_path / "o.everhold", labels, classes=[0, 1], seed=1)
+        score = contest.submit("ann", np.random.default_rng(6).integers(0, 2, rows)).score
+        assert score.is_forecast, "the first width is that of a quiet answer"
+        (first, same), (few, many) = (contest.outlook.running[asks] for asks in (1, 10))
+        assert first == same == pytest.approx((score.high - score.low) / 2, rel=0.15)
+        assert first < few < many
+        assert contest.outlook.sealed == contest.outlook.rows == rows // 2
+        assert contest.outlook.final < first
+        assert contest.outlook.warning == ""
+        for entrant in range(10):
+            last = contest.submit(f"e{entrant}", right_share(labels, 0.5 + 0.03 * entrant, entrant)).score
+        assert (last.high - last.low) / 2 < 1.3 * many
+
+    @pytest.mark.parametrize(
+        ("rows", "given", "warned"),
+        [
+            (300, {}, "board hardly tells entrants apart. The final ranking does not suffer"),
+            (300, {"sealed": 0.0}, "board hardly tells entrants apart. For a board"),
+            (20_000, {}, ""),
+            (1000, {"privacy": eh.Privacy(1.0)}, "1,000 rows are few for a private contest"),
+            (100_000, {"privacy": eh.Privacy(1.0)}, ""),
+        ],
+    )
+    def test_few_rows_are_warned_of(self, tmp_path, rows, given, warned):
+        labels = np.arange(rows) % 2
+        made = Contest.create(tmp_path / "o.everhold", labels, classes=[0, 1], seed=1, register=False, **given)
+        assert warned in made.outlook.warning
+        assert bool(warned) == bool(made.outlook.warning)
+
+    def test_scores_of_numbers_are_in_their_own_units(self, tmp_path):
+        made = Contest.create(tmp_path / "o.everhold", np.arange(100.0), task="regression", low=0, high=1000, seed=1)
+        assert 100.0 < made.outlook.running[1][0] <= 500.0

@@ -413,7 +413,7 @@ def test_commands(tmp_path, labels, monkeypatch):
     assert "ann is certified better than bob" in run("duel", "c.everhold", "ann", "bob")
     assert not json.loads(run("duel", "c.everhold", "bob", "ann", "--json"))["better"]
     assert run("board", "c.everhold", "--csv").splitlines()[1].startswith("1,1,1,1,1,ann,")
-    assert json.loads(run("finish", "c.everhold", "--json"))["final"]
+    assert json.loads(run("finish", "c.everhold", "--yes", "--json"))["final"]
     assert json.loads(run("board", "c.everhold", "--json"))["places"][1]["worst_rank"] == 2
 
 

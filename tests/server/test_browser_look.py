@@ -216,7 +216,7 @@ def test_malformed_submissions_are_folded_and_for_their_entrant_alone(chromium, 
     for one in pages.values():
         one.context.close()
     with eh.connect(process.url, process.secrets["cleo"]) as server:
-        assert "column prediction" not in json.dumps(server.contest("coins").board())
+        assert "column prediction" not in json.dumps(server.contest("coins").board().to_dict())
 
 
 _CUT = """() => {

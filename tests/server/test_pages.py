@@ -335,6 +335,25 @@ def test_the_board_and_a_submission(page, labels):
     assert here.http.post("/contests/coins/submissions", data={"csrf": csrf}).status_code == 422
     assert here.http.get("/studies/coins", follow_redirects=False).headers["location"] == "/contests/coins"
     assert here.http.get("/studies/coins/history").status_code == 403
+    board = here.http.get("/contests/coins").text
+    for word in ("Rank", "Interval", "Basis", "Counts", "Certified better than", "Ledger head"):
+        assert f"<dt>{word}</dt>" in board, "how to read the board, in words of its own"
+    assert "fresh draw of labels for these same rows" in board
+    assert "One submission of each entrant counts" in board
+
+
+def test_the_record_of_a_contest_says_what_a_contest_promises(here):
+    here.sign_in("aud")
+    history = here.http.get("/studies/coins/history").text
+    assert '<a href="/contests/coins">Board</a>' in history
+    assert "/studies/coins/acts" not in history
+    assert ">Ask</a>" not in history
+    assert ">Ask</a>" in here.http.get("/studies/patients/history").text
+    shown = here.http.get("/studies/coins/certificate.json").json()
+    for said in (shown["guarantee"], " ".join(shown["assumptions"])):
+        assert "for these same" in said
+        assert "drawn independently" not in said
+    assert "drawn independently" in here.http.get("/studies/patients/certificate.json").json()["guarantee"]
 
 
 def test_tokens_on_the_page(here):

@@ -18,7 +18,7 @@ from everhold.bounds.code import ANSWERED_NATS, Code, reading_nats, step_nats
 from everhold.bounds.sample_size import SHARE, deviations_of
 from everhold.errors import SettingError
 
-__all__ = ["RowCounts", "Way", "advice", "ways"]
+__all__ = ["RowCounts", "Way", "advice", "after_surprises", "ways"]
 
 GROUP = 10
 """The second column is about a group of one row in so many."""
@@ -29,6 +29,7 @@ _WIDEST, _WIDEST_CHOSEN = 2.5, 0.4  # cells, and those of the first reading afte
 _MARGIN, _START = 1.05, 1.03  # of the foreseen distance, of an ask and of a reading
 _MOST_READS = 1000
 _SAYS_NOTHING = 0.45
+_SURPRISE_NATS = ANSWERED_NATS + log(8.0)  # of a surprise in the first cell beyond the tolerance
 
 
 Purpose = Literal["each", "first", "read", "fixed", "best"]
@@ -127,6 +128,18 @@ def ways(
             name = f"split into {parts:,} parts, one for each question"
             listed.append(_plain(table, parts, parts, failure_probability, name, purpose))
     return tuple(listed)
+
+
+def after_surprises(table: RowCounts, asks: int, surprises: int, failure_probability: float) -> float:
+    """The half-width of the last of so many asks, a quiet one, if so many of those before were surprises.
+
+    >>> [round(after_surprises(RowCounts(1000, 1000), 10, many, 0.05), 3) for many in (0, 3, 6)]
+    [0.126, 0.158, 0.185]
+    """
+    budget = Budget(failure_probability)
+    for _ in range(surprises):
+        budget = budget.surprised(_SURPRISE_NATS)
+    return _tolerated(table, budget.quiet(max(asks - 1 - surprises, 0)).ask_price, deviations_of(asks, None))
 
 
 def advice(ways: tuple[Way, ...]) -> str:

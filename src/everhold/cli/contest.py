@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import everhold as eh
-from everhold.cli.app import guarded, problem, say
+from everhold.cli.app import guarded, note, problem, say, warn
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
 from everhold.cli.studies import privacy_promise
-from everhold.contest.board import Board, Submission, board_text, places_csv
+from everhold.contest.board import Board, Submission
 from everhold.contest.board_html import board_html
 from everhold.contest.contest import Contest
 
@@ -33,14 +33,78 @@ contest = typer.Typer(
 )
 
 
-def _labels(path: Path, id_column: str, label_column: str) -> tuple[list[str], list[str]]:
+def _labels(path: Path, id_column: str, label_column: str) -> dict[str, tuple[int, str]]:
+    """Of each id the line and the label. The file is the organiser's own, so a fault is named with its line."""
+    if not path.is_file():
+        raise eh.DataError(f"there is no file {path}. Expected the hidden labels as CSV. Nothing was created.")
+    found: dict[str, tuple[int, str]] = {}
     with path.open(newline="", encoding="utf-8-sig") as file:
         rows = csv.DictReader(file)
+        head = rows.fieldnames = [name.strip() for name in rows.fieldnames or []]
         for column in (id_column, label_column):
-            if column not in (rows.fieldnames or []):
-                raise eh.DataError(f"{path} has no column {column!r}. It has: {', '.join(rows.fieldnames or [])}.")
-        pairs = [(row[id_column], row[label_column]) for row in rows]
-    return [row_id for row_id, _ in pairs], [label for _, label in pairs]
+            if column not in head:
+                raise eh.DataError(
+                    f"{path} has no column {column!r}. It has: {', '.join(head) or 'no columns at all'}. Expected "
+                    f"{id_column},{label_column}, or other names in --id-column and --label-column."
+                )
+        for row in rows:
+            row_id, label, line = row[id_column], row[label_column], rows.line_num
+            if row_id is None or label is None or not label.strip():
+                raise eh.DataError(f"{path}, line {line}: there is no label. Expected an id and a label in every line.")
+            if row_id in found:
+                raise eh.DataError(
+                    f"{path}, line {line}: the id {row_id!r} is there twice, first in line {found[row_id][0]}. Expected "
+                    "each id once."
+                )
+            found[row_id] = line, label.strip()
+    return found
+
+
+def _checked_classes(path: Path, given: str | None, found: dict[str, tuple[int, str]]) -> list[str]:
+    """The possible labels, which hold every one in the file."""
+    if given is None:
+        raise eh.SettingError(
+            "the possible labels are missing. Expected --classes a,b,c with every label that can occur: they are public."
+        )
+    classes = [name.strip() for name in given.split(",")]
+    if len(classes) < 2:
+        raise eh.SettingError(
+            f"--classes names one label only, {given!r}. Expected at least two, with commas: --classes a,b."
+        )
+    if twice := sorted({name for name in classes if classes.count(name) > 1}):
+        raise eh.SettingError(f"--classes names {twice[0]!r} twice. Expected every possible label once.")
+    for line, label in found.values():
+        if label not in classes:
+            raise eh.DataError(
+                f"{path}, line {line}: the label {label!r} is not in --classes {given}. Expected every label that can occur "
+                "there, as the file spells it."
+            )
+    return classes
+
+
+def _checked_numbers(
+    path: Path, low: float | None, high: float | None, found: dict[str, tuple[int, str]], metric: str
+) -> list[float]:
+    """Labels as numbers in the range that was given."""
+    if low is None or high is None:
+        raise eh.SettingError(
+            f"the range of the labels is missing. Expected --low and --high for {metric}: the smallest and the largest "
+            "label that there can be. They are public."
+        )
+    values = []
+    for line, label in found.values():
+        try:
+            values.append(float(label))
+        except ValueError:
+            raise eh.DataError(
+                f"{path}, line {line}: the label {label!r} is not a number, and {metric} needs numbers."
+            ) from None
+        if not low <= values[-1] <= high:
+            raise eh.DataError(
+                f"{path}, line {line}: the label {label} lies outside --low {low:g} and --high {high:g}. Expected a range "
+                "that holds every label."
+            )
+    return values
 
 
 @contest.command("create")
@@ -81,21 +145,15 @@ def create(
 
         everhold contest create digits.everhold --labels hidden.csv --classes 0,1,2,3,4,5,6,7,8,9
     """
-    ids, label_texts = _labels(labels, id_column, label_column)
+    found = _labels(labels, id_column, label_column)
+    ids = list(found)
     regression = metric in ("mean_absolute_error", "mean_squared_error")
     settings: dict[str, Any] = {"low": low, "high": high} if regression else {}
     if regression:
-        try:
-            values: list[Any] = [float(text) for text in label_texts]
-        except ValueError:
-            raise eh.DataError(f"{labels} has labels that are not numbers, and {metric} needs numbers.") from None
+        values: list[Any] = list(_checked_numbers(labels, low, high, found, metric))
     else:
-        values = label_texts
-        if classes is None:
-            raise eh.SettingError(
-                "the possible labels are missing. Expected --classes a,b,c with every label that can occur: they are public."
-            )
-        settings["classes"] = [name.strip() for name in classes.split(",")]
+        settings["classes"] = _checked_classes(labels, classes, found)
+        values = [label for _, label in found.values()]
     created = Contest.create(
         study,
         values,
@@ -119,6 +177,10 @@ def create(
     say(f"Created {study}: {created.rules.title}, {len(ids):,} rows, scored by {created.rules.metric}.")
     spent = "" if epsilon is None else f", {study}.spent"
     say(f"Keep {labels}, {study}.labels{spent} and {study}.key to yourself; show the study itself after the contest.")
+    if half_width is None:
+        say(created.outlook.text)
+        if created.outlook.warning:
+            warn(created.outlook.warning)
     say(f"Next: everhold contest submit {study} predictions.csv --entrant NAME")
 
 
@@ -204,30 +266,28 @@ def board(
         say(f"Wrote {out}")
         return
     if server is None:
-        standings = Contest(study).board().to_dict()
+        standings = Contest(study).board()
     else:
         with eh.connect(server, token) as connected:
             standings = connected.contest(str(study)).board()
     if as_csv:
-        typer.echo(places_csv(standings["places"]), nl=False)
+        typer.echo(standings.to_csv(), nl=False)
     elif as_json:
-        places = [{key: value for key, value in place.items() if key != "when"} for place in standings["places"]]
-        typer.echo(
-            json.dumps({**{name: standings[name] for name in ("title", "unranked", "head", "final")}, "places": places})
-        )
+        shown = standings.to_dict()
+        places = [{key: value for key, value in place.items() if key != "when"} for place in shown["places"]]
+        typer.echo(json.dumps({**{name: shown[name] for name in ("title", "unranked", "head", "final")}, "places": places}))
     else:
-        say(board_text(standings))
+        say(str(standings))
 
 
 OnlyPreview = Annotated[bool, typer.Option("--preview", help="Only say what it would do and cost: nothing is recorded.")]
 
 
-def _say_ranks(result: RankingPreview | Board | dict[str, Any], as_json: bool) -> None:
-    """A preview, or a final board: from a file, or as a server sends it."""
-    shown = result if isinstance(result, dict) else result.to_dict()
+def _say_ranks(result: RankingPreview | Board, as_json: bool) -> None:
+    """A preview, or a final board."""
     if as_json:
-        return typer.echo(json.dumps(shown))
-    return say(board_text(result) if isinstance(result, dict) else str(result))
+        return typer.echo(json.dumps(result.to_dict()))
+    return say(str(result))
 
 
 @contest.command("duel")
@@ -264,6 +324,7 @@ def duel(
 def finish(
     study: ContestPath,
     preview: OnlyPreview = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: I know that nothing can be submitted afterwards.")] = False,
     as_json: AsJson = False,
     server: ServerAt = None,
     token: TokenIs = None,
@@ -274,10 +335,29 @@ def finish(
 
         everhold contest finish digits.everhold --preview
 
-        everhold contest finish digits.everhold
+        everhold contest finish digits.everhold --yes
     """
     with _opened(study, server, token) as where:
-        _say_ranks(where.preview() if preview else where.finish(), as_json)
+        if preview:
+            return _say_ranks(where.preview(), as_json)
+        if not yes:
+            _ask_first(where)
+        return _say_ranks(where.finish(), as_json)
+
+
+def _ask_first(where: Contest | RemoteContest) -> None:
+    """Whether to end a contest for good. One that has ended already is only shown again."""
+    try:
+        said = where.preview().text
+    except eh.HoldoutClosed:
+        return
+    note(said)
+    try:
+        if typer.confirm("End the contest for good?", err=True):
+            return
+    except typer.Abort:
+        pass
+    raise eh.SettingError("the contest goes on: nobody said yes. Answer with y, or add --yes in a script. Nothing was done.")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, 
 from everhold.client import calls
 from everhold.client.calls import ApiCall, CheckOptions, NotScored, predictions_to_csv
 from everhold.client.transport import Connection
-from everhold.contest.board import Submission
+from everhold.contest.board import Board, Submission
 from everhold.contest.ranking_preview import RankingPreview
 from everhold.data.schema import Schema
 from everhold.gate.outcomes import OutcomeGaps
@@ -239,8 +239,8 @@ class AsyncContest:
         except NotScored as refusal:
             return Submission.from_dict(refusal.submission)
 
-    async def board(self) -> dict[str, Any]:
-        """Where everybody stands."""
+    async def board(self) -> Board:
+        """Where everybody stands: as `Contest.board`."""
         return await self._server.send(calls.board(self.name))
 
     async def preview(self, first: str | None = None, second: str | None = None) -> RankingPreview:
@@ -251,7 +251,7 @@ class AsyncContest:
         """Whether the first entrant is certified better than the second: as `Contest.duel`. For custodians."""
         return await self._server.send(calls.duel(self.name, first, second, request_id))
 
-    async def finish(self) -> dict[str, Any]:
+    async def finish(self) -> Board:
         """End the contest, and return its final board: as `Contest.finish`. For custodians."""
         return await self._server.send(calls.finish(self.name))
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from everhold import acts
 from everhold.acts import AnyAct, as_body, as_sent, result_from
-from everhold.contest.board import Submission
+from everhold.contest.board import Board, Submission
 from everhold.contest.ranking_preview import RankingPreview
 from everhold.errors import (
     AccessDenied,
@@ -286,9 +286,9 @@ def contest(name: str) -> ApiCall[dict[str, Any]]:
     return ApiCall("GET", _at(name, kind="contests"), dict)
 
 
-def board(name: str) -> ApiCall[dict[str, Any]]:
+def board(name: str) -> ApiCall[Board]:
     """Where everybody stands."""
-    return ApiCall("GET", _at(name, "/board", kind="contests"), dict)
+    return ApiCall("GET", _at(name, "/board", kind="contests"), Board.from_dict)
 
 
 def submit(name: str, predictions: bytes | str | Path) -> ApiCall[Submission]:
@@ -304,9 +304,9 @@ def duel(name: str, first: str, second: str, request_id: str | None) -> ApiCall[
     return ApiCall("POST", _at(name, "/duel", kind="contests"), lambda given: bool(given["better"]), body)
 
 
-def finish(name: str) -> ApiCall[dict[str, Any]]:
+def finish(name: str) -> ApiCall[Board]:
     """End a contest: the final board."""
-    return ApiCall("POST", _at(name, "/finish", kind="contests"), dict)
+    return ApiCall("POST", _at(name, "/finish", kind="contests"), Board.from_dict)
 
 
 def preview_ranking(name: str, first: str | None, second: str | None) -> ApiCall[RankingPreview]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, 
 from everhold.client import calls
 from everhold.client.calls import ApiCall, CheckOptions, NotScored, predictions_to_csv
 from everhold.client.transport import Connection
-from everhold.contest.board import Submission
+from everhold.contest.board import Board, Submission
 from everhold.contest.ranking_preview import RankingPreview
 from everhold.data.schema import Schema
 from everhold.errors import EverholdError
@@ -313,8 +313,8 @@ class RemoteContest:
         except NotScored as refusal:
             return Submission.from_dict(refusal.submission)
 
-    def board(self) -> dict[str, Any]:
-        """Where everybody stands."""
+    def board(self) -> Board:
+        """Where everybody stands: as `Contest.board`."""
         return self._server.send(calls.board(self.name))
 
     def preview(self, first: str | None = None, second: str | None = None) -> RankingPreview:
@@ -325,7 +325,7 @@ class RemoteContest:
         """Whether the first entrant is certified better than the second: as `Contest.duel`. For custodians."""
         return self._server.send(calls.duel(self.name, first, second, request_id))
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Board:
         """End the contest, and return its final board: as `Contest.finish`. For custodians."""
         return self._server.send(calls.finish(self.name))
 

@@ -19,17 +19,21 @@ from everhold.queries.interval import Interval
 from everhold.results import JsonResult, as_frame, axis_around, html_table, interval_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from everhold.contest.ranks import RankedScore, Standing
 
-__all__ = ["RANKS_SAY", "Board", "FinalScore", "Place", "Rules", "State", "Submission", "board_text", "places_csv"]
+__all__ = ["FORECASTS_SAY", "RANKS_SAY", "Board", "FinalScore", "Place", "Rules", "State", "Submission"]
 
 RANKS_SAY = (
-    'A rank such as "2-5" is a set: with the confidence below, every true rank lies in its set, all at the same time. '
-    "Entrants whose sets overlap are tied: the rows do not show who is better."
+    'A rank such as "2-5" is a set: with the confidence of this board, every true rank lies in its set, all at the same '
+    "time. Entrants whose sets overlap are tied: the rows do not show who is better."
 )
 """What the ranks on a board mean."""
+
+FORECASTS_SAY = (
+    "A score marked 'forecast' was not measured: it was foreseen from earlier scores, and the labels agree with it only as "
+    "far as its interval says. The final ranking measures every score that counts."
+)
+"""What a forecast on a board is. A private contest has no final ranking, and its board says the first sentence."""
 
 State = Literal["scored", "repeated", "malformed", "too large", "too soon", "closed"]
 
@@ -123,6 +127,17 @@ class Rules:
         wider = "Later submissions have wider intervals."
         return wider if self.privacy is not None else f"{wider} The final ranking treats all entrants alike."
 
+    @property
+    def of_counting(self) -> str:
+        """Which submission of an entrant counts, on the board and in the final ranking."""
+        last = "the last one that was clearly better than those before" if self.ladder else "the last one that was scored"
+        return f"One submission of each entrant counts: {last}, or an earlier one that the entrant has sent again since."
+
+    @property
+    def of_forecasts(self) -> str:
+        """What a forecast on the running board is."""
+        return FORECASTS_SAY if self.privacy is None else FORECASTS_SAY.partition(". ")[0] + "."
+
 
 @dataclass(frozen=True, slots=True)
 class FinalScore:
@@ -148,7 +163,8 @@ class Submission(JsonResult):
         improved: whether it is the entrant's best so far, beyond doubt.
         row, column: where a malformed one is wrong.
         final: its score in the last ranking, where the contest has ended and it was ranked.
-        note: what the order of submissions changes, beside a score.
+        note: which submission counts, and what their order changes; beside a score.
+        counts: whether this is the submission that counts for the entrant now.
     """
 
     entrant: str
@@ -160,6 +176,7 @@ class Submission(JsonResult):
     column: str | None = None
     final: FinalScore | None = None
     note: str = ""
+    counts: bool = False
 
     def __str__(self) -> str:
         lines = [f"{self.state}: {self.reason}"]
@@ -170,7 +187,7 @@ class Submission(JsonResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        names = ("entrant", "state", "reason", "improved", "row", "column", "note")
+        names = ("entrant", "state", "reason", "improved", "row", "column", "note", "counts")
         score = None if self.score is None else self.score.to_dict()
         final = None if self.final is None else asdict(self.final)
         return {**{name: getattr(self, name) for name in names}, "score": score, "final": final}
@@ -181,12 +198,13 @@ class Submission(JsonResult):
         score = None if given["score"] is None else Score.from_dict(given["score"])
         more = (given["improved"], given["row"], given["column"])
         final = None if given.get("final") is None else FinalScore(**given["final"])
-        return cls(given["entrant"], given["state"], given["reason"], score, *more, final, given.get("note", ""))
+        last = (final, given.get("note", ""), given.get("counts", False))
+        return cls(given["entrant"], given["state"], given["reason"], score, *more, *last)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of the board: an entrant's best submission.
+    """A line of the board: the submission of an entrant that counts.
 
     Attributes:
         rank: where it is listed; entrants that share a rank are tied.
@@ -198,6 +216,7 @@ class Place:
         round: when it was scored.
         submissions: how many the entrant has sent.
         when: the time of this one.
+        forecast: whether the score was only foreseen, and the labels do not contradict it; otherwise it was measured.
     """
 
     rank: int
@@ -212,12 +231,31 @@ class Place:
     round: int
     submissions: int
     when: str
+    forecast: bool = False
 
     @classmethod
     def of(cls, standing: Standing, score: RankedScore, others: int, submissions: int, when: str) -> Place:
         """A line from where an entry stands and what it scored."""
-        ranks = (standing.rank, standing.best, standing.worst, standing.beats, others)
-        return cls(*ranks, standing.name, score.value, score.low, score.high, score.round, submissions, when)
+        return cls(
+            standing.rank,
+            standing.best,
+            standing.worst,
+            standing.beats,
+            others,
+            standing.name,
+            score.value,
+            score.low,
+            score.high,
+            score.round,
+            submissions,
+            when,
+            score.forecast,
+        )
+
+    @property
+    def basis(self) -> str:
+        """What the score rests on, in a word."""
+        return "forecast" if self.forecast else "measured"
 
     @property
     def rank_text(self) -> str:
@@ -231,36 +269,65 @@ class Place:
         return f"rank {self.rank_text}; certified better than {self.beats:,} of {others}"
 
 
-@dataclass(frozen=True, slots=True)
-class Board:
-    """Where everybody stands. All rank sets and intervals are valid at the same time."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Board(JsonResult):
+    """Where everybody stands. All rank sets and intervals are valid at the same time.
 
-    rules: Rules
+    Attributes:
+        title, metric, larger_is_better: of the contest.
+        reveals: what the intervals are about, which submissions count, and how scores were found.
+        places: a line for each entrant, the best first.
+        unranked: entrants without a score, with the reason.
+        head, price: where the ledger stands, and the price of what comes next; None where a ladder keeps them from entrants.
+        final: whether the contest has ended with its last ranking.
+        privacy: what a private contest has spent and has left, in words.
+        rules: of the contest; None on a board that a server sent.
+    """
+
+    title: str
+    metric: str
+    larger_is_better: bool
+    reveals: str
     places: tuple[Place, ...]
     unranked: tuple[tuple[str, str], ...]
-    head: str
-    price: float
+    head: str | None
+    price: float | None
     final: bool = False
-    """Whether the contest has ended with its last ranking."""
     privacy: str | None = None
-    """What a private contest has spent and has left, in words."""
+    rules: Rules | None = None
 
-    @property
-    def reveals(self) -> str:
-        """What the intervals are about, and while the contest runs what the order of submissions changes."""
-        said = (self.rules.reveals, "" if self.final else self.rules.of_order)
-        return " ".join(one for one in said if one)
+    @classmethod
+    def of(
+        cls,
+        rules: Rules,
+        places: tuple[Place, ...],
+        unranked: tuple[tuple[str, str], ...],
+        *,
+        head: str,
+        price: float,
+        final: bool,
+        privacy: str | None,
+    ) -> Board:
+        """A board by its rules. While the contest runs it says what the order of submissions changes."""
+        said = [rules.reveals, rules.of_counting]
+        if any(place.forecast for place in places):
+            said.append(rules.of_forecasts)
+        if not final:
+            said.append(rules.of_order)
+        reveals = " ".join(one for one in said if one)
+        about = (rules.title, rules.metric, rules.larger_is_better, reveals)
+        return cls(*about, places, unranked, head, price, final, privacy, rules)
 
     def seen_by(self, entrant: str) -> Board:
         """The board as one entrant sees it: what was wrong with the submissions of others is theirs to know."""
         return replace(self, unranked=tuple((who, reason) for who, reason in self.unranked if who == entrant))
 
     def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
-        """Everything, ready for JSON; not whole: without what would reveal submissions that the ladder does not show."""
+        """Everything but the rules, ready for JSON; not whole: without what would reveal what the ladder does not show."""
         return {
-            "title": self.rules.title,
-            "metric": self.rules.metric,
-            "larger_is_better": self.rules.larger_is_better,
+            "title": self.title,
+            "metric": self.metric,
+            "larger_is_better": self.larger_is_better,
             "places": [asdict(place) for place in self.places],
             "unranked": [{"entrant": entrant, "reason": reason} for entrant, reason in self.unranked],
             "reveals": self.reveals,
@@ -270,13 +337,30 @@ class Board:
             "privacy": self.privacy if whole else None,
         }
 
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Board:
+        """The same again, without the rules."""
+        known = {field.name for field in fields(Place)}
+        places = tuple(Place(**{name: one for name, one in line.items() if name in known}) for line in given["places"])
+        about = (given["title"], given["metric"], given["larger_is_better"], given["reveals"])
+        unranked = tuple((one["entrant"], one["reason"]) for one in given["unranked"])
+        return cls(*about, places, unranked, given["head"], given["price"], given["final"], given["privacy"])
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """The lines of the board, best first."""
+        return [asdict(place) for place in self.places]
+
     def to_csv(self) -> str:
-        """The lines of the board as CSV, best first. A data frame takes `board.to_dict()["places"]`."""
-        return places_csv([asdict(place) for place in self.places])
+        """The lines of the board as CSV, best first."""
+        out = io.StringIO()
+        writer = csv.DictWriter(out, [field.name for field in fields(Place)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.to_rows())
+        return out.getvalue()
 
     def to_frame(self) -> Any:
         """The lines of the board as a table of pandas or Polars, whichever is installed."""
-        return as_frame([asdict(place) for place in self.places], [field.name for field in fields(Place)])
+        return as_frame(self.to_rows(), [field.name for field in fields(Place)])
 
     def _repr_html_(self) -> str:
         left, right = axis_around([(place.low, place.high) for place in self.places])
@@ -285,45 +369,31 @@ class Board:
                 place.rank_text,
                 escape(place.entrant),
                 f"<b>{place.value:.4g}</b>",
+                place.basis,
                 str(Interval(place.low, place.high)),
                 interval_bar(place.value, place.low, place.high, left, right),
                 f"{place.beats:,} of {place.others:,}",
             )
             for place in self.places
         ]
-        head = ["rank", "entrant", self.rules.metric, "interval", f"{left:,.4g} to {right:,.4g}", "certified better than"]
-        return html_table(head, rows, f"{self.rules.title}{', final' if self.final else ''}")
+        head = ["rank", "entrant", self.metric, "basis", "interval", "drawn", "certified better than"]
+        drawn = f"; drawn from {left:,.4g} to {right:,.4g}" if rows else ""
+        return html_table(head, rows, f"{self.title}{', final' if self.final else ''}{drawn}")
 
     def __str__(self) -> str:
-        return board_text(self.to_dict())
+        lines = [
+            f"{self.title} ({self.metric}){', final' if self.final else ''}",
+            "",
+            f"{'rank':>9}  {'entrant':<24} {'score':>8}  {'basis':<8}  {'interval':<18} certified better than",
+        ]
+        lines += [
+            f"{place.rank_text:>9}  {place.entrant[:24]:<24} {place.value:>8.4g}  {place.basis:<8}  "
+            f"{Interval(place.low, place.high)!s:<18} {place.beats:,} of {place.others:,}; round {place.round:,} counts, of "
+            f"{place.submissions:,} submission{'' if place.submissions == 1 else 's'}"
+            for place in self.places
+        ]
+        lines += [f"{'–':>9}  {entrant[:24]:<24} {reason}" for entrant, reason in self.unranked]
+        said = [] if self.privacy is None else [f"{self.privacy[0].upper()}{self.privacy[1:]}."]
+        return "\n".join([*lines, "", RANKS_SAY, self.reveals, *said])
 
     __repr__ = __str__
-
-
-def places_csv(places: Sequence[Mapping[str, Any]]) -> str:
-    """The lines of a board as CSV, best first."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    names = [field.name for field in fields(Place)]
-    writer.writerow(names)
-    writer.writerows([place[name] for name in names] for place in places)
-    return out.getvalue()
-
-
-def board_text(board: Mapping[str, Any]) -> str:
-    """A board in text, from `Board.to_dict` or as a server sends it."""
-    places = [Place(**place) for place in board["places"]]
-    lines = [
-        f"{board['title']} ({board['metric']}){', final' if board['final'] else ''}",
-        "",
-        f"{'rank':>9}  {'entrant':<24} {'score':>8}  {'interval':<18} certified better than",
-    ]
-    lines += [
-        f"{place.rank_text:>9}  {place.entrant[:24]:<24} {place.value:>8.4g}  {Interval(place.low, place.high)!s:<18} "
-        f"{place.beats:,} of {place.others:,}; {place.submissions:,} "
-        f"submission{'' if place.submissions == 1 else 's'}"
-        for place in places
-    ]
-    lines += [f"{'–':>9}  {one['entrant'][:24]:<24} {one['reason']}" for one in board["unranked"]]
-    said = [] if board["privacy"] is None else [f"{board['privacy'][0].upper()}{board['privacy'][1:]}."]
-    return "\n".join([*lines, "", RANKS_SAY, board["reveals"], *said])

@@ -1,8 +1,9 @@
 """A contest: many entrants, one ledger, a board that does not wear out.
 
 Features are public, labels are hidden. An entrant submits predictions for the public features; each is one question to one
-holdout, so all intervals on the board are valid at the same time, however entrants learn from it. Everything that the board
-shows of scores comes from the study's ledger; a log beside it keeps what was refused, with the reason.
+holdout, so all intervals on the board are valid at the same time, however entrants learn from it. All scores on the board
+come from the study's ledger. A log beside it keeps what was refused, with the reason, and who sent an earlier submission
+again, so that it counts; without the log each entrant's last one counts. The last ranking names in the ledger what counted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +28,7 @@ from everhold.clock import utc_now
 from everhold.contest.board import Board, Place, Rules, Submission
 from everhold.contest.duels import Duels, duel_method
 from everhold.contest.hidden_labels import HiddenLabels, checked_rows, sealed_digest, sealed_rows
+from everhold.contest.outlook import ContestOutlook
 from everhold.contest.predictions import MalformedPredictions, PredictionReader, SubmissionRefused
 from everhold.contest.ranking_preview import RankingPreview
 from everhold.contest.submissions import SubmissionLog
@@ -95,12 +97,15 @@ class Contest:
             self.ids: list[str] = [str(one) for one in kept.pop("ids")]
             self.rules = Rules(**kept)
         except FileNotFoundError:
-            raise LedgerError(f"there is no contest at {self.path}. Create it with Contest.create.") from None
+            raise LedgerError(
+                f"there is no contest at {self.path}. Check the name, or create it: everhold contest create, or "
+                "eh.Contest.create in Python."
+            ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LedgerError(
                 f"the rules of the contest at {self.path} cannot be read ({error}). Expected "
-                f"{self._beside('contest.json')} as Contest.create wrote it: restore it from a backup. The study "
-                "itself is not changed."
+                f"{self._beside('contest.json')} as it was written when the contest was created: restore it from a "
+                "backup. The study itself is not changed."
             ) from None
         self.charges_each: int | None = None
         """Of a private contest: how many surprises each entrant may cause; None: any. For a server."""
@@ -179,7 +184,7 @@ class Contest:
             raise SettingError(f"max_per_day is {max_per_day!r}. Expected at least 1, or None for any number.")
         path = Path(path)
         if path.exists() or _beside(path, "contest.json").exists():
-            raise LedgerError(f"{path} exists already. Choose another name, or open it with Contest({str(path)!r}).")
+            raise LedgerError(f"{path} exists already. Choose another name, or go on with the contest that is there.")
         labels, names = checked_rows(y, ids, sealed)
         salt = os.urandom(16).hex()
         drawn = fresh_seed() if seed is None else seed
@@ -235,6 +240,11 @@ class Contest:
         places = np.arange(len(open_labels), dtype=np.float64)[:, None]
         return TestSet.from_options(places, open_labels, self.rules.options(self.path))
 
+    @property
+    def outlook(self) -> ContestOutlook:
+        """What to expect of the board with this number of rows: half-widths, by public facts alone."""
+        return ContestOutlook.of(self.rules, len(self.ids))
+
     def open(self) -> None:
         """Find out whether the hidden labels are there and fit the study. Submissions do so by themselves."""
         with self._turn():
@@ -281,6 +291,7 @@ class Contest:
         self._tally.add(logged_round(journal[number], journal.asked_by(number)) for number in new)
         self._tally.add_rankings(act.done.result or None for act, _ in journal.acts if act.begun.kind == "rank")
         self._log.read()
+        self._tally.sent_again = self._log.sent_again
         if self._log.highest > len(journal):
             raise LedgerError(
                 f"{self.path} ends at round {len(journal)}, and the score of round {self._log.highest} was returned: this "
@@ -333,8 +344,11 @@ class Contest:
             except PrecisionExhausted as refusal:
                 return self._log_submission(Submission(entrant, "closed", f"the contest has ended: {refusal}"))
             found = self._tally.judge(entrant, score, repeated=repeated)
+            if cut := self._reader.outside(values):
+                found = replace(found, note=f"{cut} {found.note}".rstrip())
             self._count(holdout)
-            return self._log_submission(found, score.round)  # also where the ladder does not show it
+            again = self._tally.rounds if repeated and found.counts else None
+            return self._log_submission(found, score.round, again)  # also where the ladder does not show it
 
     def _require_under_daily_limit(self, entrant: str) -> None:
         """By the ledger: submissions that were scored within 24 hours count."""
@@ -349,8 +363,8 @@ class Contest:
                 "too soon", f"{limit} submissions a day are allowed. The next is possible at {free:%Y-%m-%d %H:%M} UTC."
             )
 
-    def _log_submission(self, submission: Submission, number: int | None = None) -> Submission:
-        self._log.add(submission.entrant, submission.state, submission.reason, number)
+    def _log_submission(self, submission: Submission, number: int | None = None, again: int | None = None) -> Submission:
+        self._log.add(submission.entrant, submission.state, submission.reason, number, again)
         return submission
 
     # duels ---------------------------------------------------------------------------------------------------------
@@ -397,7 +411,9 @@ class Contest:
         request_id: str | None = None,
         who: str | None = None,
     ) -> bool:
-        """Whether the first entrant's best is certified to be better than the second's, by the rows on which they differ.
+        """Whether the first entrant's submission that counts is certified to be better than the second's.
+
+        It is decided by the rows on which they differ.
 
         It costs all later intervals 0.7 nats, whatever comes out, and a part of the failure probability: `preview` says
         more. With sealed rows, which is the default, there are no duels before the last ranking.
@@ -432,6 +448,7 @@ class Contest:
     def finish(self, *, who: str | None = None) -> Board:
         """End the contest: one last ranking by duels of all entrants, and everybody's score on the rows that are judged.
 
+        For every entrant the last submission that was scored counts, or an earlier one that was sent again since.
         Nothing is disclosed afterwards, so all duels share one price: that of all pairs, and of what the contest has
         disclosed of these rows before. Of sealed rows that is nothing. Later submissions are refused. Called again, it
         returns the same board.
@@ -459,8 +476,8 @@ class Contest:
         """Two entrants who may be in a duel."""
         if self.rules.sealed:
             raise SettingError(
-                "this contest has sealed rows, which are judged once, when it ends, so it has no duels before. Expected "
-                "contest.finish(), or a contest that was made with sealed=0."
+                "this contest has sealed rows, which are judged once, when it ends, so it has no duels before. Expected its "
+                "last ranking (finish), or a contest that was made with sealed=0 (--sealed 0)."
             )
         for name in (first, second):
             if name not in known:
@@ -544,10 +561,12 @@ class Contest:
 
     def _board(self, tally: Tally, head: str, price: float, privacy: PrivacyAccount | None) -> Board:
         self._log.read()
+        tally.sent_again = self._log.sent_again
         silent = {who: said for who, said in self._log.last_outcome.items() if who not in tally.entrants}
         final = tally.final is not None
         spent = None if privacy is None else privacy.text
-        return Board(self.rules, tuple(tally.places()), tuple(silent.items()), head, price, final, spent)
+        places, unranked = tuple(tally.places()), tuple(silent.items())
+        return Board.of(self.rules, places, unranked, head=head, price=price, final=final, privacy=spent)
 
 
 def _require_unused(registry: Registry, known: NDArray[np.uint64]) -> None:

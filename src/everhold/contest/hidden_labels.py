@@ -62,14 +62,19 @@ def checked_rows(y: Any, ids: Any, sealed: float) -> tuple[NDArray[Any], list[st
         raise DataError(f"the labels have shape {labels.shape}. Expected one label for each row: shape (rows,).")
     if sealed and not 0 < round(sealed * len(labels)) < len(labels):
         raise SettingError(
-            f"sealed={sealed:g} of {len(labels):,} rows leaves no row on one side. Expected more rows, or sealed=0."
+            f"sealed={sealed:g} of {len(labels):,} rows leaves no row on one side. Expected more rows, "
+            "or sealed=0 (--sealed 0)."
         )
     names = [str(one) for one in (range(len(labels)) if ids is None else ids)]
-    if len(names) != len(labels) or len(set(names)) != len(names):
+    if len(names) != len(labels):
         raise DataError(
-            f"there are {len(labels):,} labels and {len(names):,} ids, {len(set(names)):,} of them different. Expected "
-            "as many ids as labels, each once."
+            f"there are {len(labels):,} labels and {len(names):,} ids. Expected as many ids as labels, each once."
         )
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"the id {name!r} is there twice. Expected as many ids as labels, each once.")
+        seen.add(name)
     return labels, names
 
 

@@ -96,13 +96,14 @@ class PredictionReader:
             ) from None
         rows = csv.reader(io.StringIO(text), strict=True, delimiter=_delimiter(text, rules.id_column))
         try:
-            head = next(rows, [])
+            head = [name.strip() for name in next(rows, [])]
             if len(set(head)) != len(head):
                 raise MalformedPredictions("line 1: two columns have the same name.", row=1)
             for column in (rules.id_column, rules.prediction_column):
                 if column not in head:
                     raise MalformedPredictions(
-                        f"line 1: there is no column {column!r}. Expected {rules.id_column},{rules.prediction_column}.",
+                        f"line 1: there is no column {column!r}. Expected {rules.id_column},{rules.prediction_column}. "
+                        f"Found: {_listed(head)}.",
                         row=1,
                         column=column,
                     )
@@ -160,6 +161,15 @@ class PredictionReader:
                 column=column,
             )
 
+    def outside(self, values: NDArray[Any]) -> str:
+        """What is said of predictions outside the public range, which count as its nearer end; empty if there are none."""
+        low, high = self.rules.low, self.rules.high
+        if self.rules.task != "regression" or low is None or high is None:
+            return ""
+        many = int(((values < low) | (values > high)).sum())
+        one = "1 prediction" if many == 1 else f"{many:,} predictions"
+        return f"{one} outside {low:g} to {high:g} {'was' if many == 1 else 'were'} cut to the range." if many else ""
+
     def _values(self, texts: list[str]) -> NDArray[Any]:
         """Checked texts as numbers, or as the classes that they name."""
         if self.rules.task == "regression":
@@ -168,12 +178,18 @@ class PredictionReader:
         return np.array([codes[text] if text in codes else codes[text.strip()] for text in texts])
 
 
+def _listed(columns: Sequence[str]) -> str:
+    """The columns of a file, as an error names them."""
+    shown = ", ".join(repr(name[:40]) for name in columns[:10])
+    return f"{shown}{', …' if len(columns) > 10 else ''}" if columns else "nothing, the file is empty"
+
+
 def _delimiter(text: str, column: str) -> str:
     """What divides the first line, where the id's column is named: a comma, unless another one does."""
     first = text[:10_000].splitlines()[:1]
     for one in ",;\t":
         try:
-            if column in next(csv.reader(first, delimiter=one), []):
+            if column in [name.strip() for name in next(csv.reader(first, delimiter=one), [])]:
                 return one
         except csv.Error:
             continue

@@ -26,6 +26,7 @@ class RankingPreview(JsonResult):
 
     Attributes:
         entrants: who would be compared, in the order of the board.
+        rounds: of each entrant, the round of the submission that counts.
         duels: how many pairs that makes.
         rows: on how many rows.
         sealed: whether these are rows of which nothing was disclosed.
@@ -38,6 +39,7 @@ class RankingPreview(JsonResult):
     """
 
     entrants: tuple[str, ...]
+    rounds: tuple[int, ...]
     duels: int
     rows: int
     sealed: bool
@@ -59,6 +61,7 @@ class RankingPreview(JsonResult):
         differing = int(np.count_nonzero(predictions[0] != predictions[1])) if predictions else None
         return cls(
             entrants,
+            plan.rounds,
             count,
             plan.rows,
             plan.sealed,
@@ -80,10 +83,16 @@ class RankingPreview(JsonResult):
                 "everybody's score. The contest ends with it: nothing can be submitted afterwards."
             )
             unseen = "Nothing was disclosed of these rows before, so what the contest has shown costs nothing."
-            return f"{said} {unseen if self.sealed else 'All that the contest has disclosed is part of the price.'}"
+            paid = unseen if self.sealed else "All that the contest has disclosed is part of the price."
+            counted = ", ".join(f"{who} (round {number})" for who, number in zip(self.entrants, self.rounds, strict=True))
+            return (
+                f"{said} {paid} For each entrant the last submission that was scored counts, or an earlier one that was "
+                f"sent again since. These count now: {counted}."
+            )
         first, second = self.entrants
         said = (
-            f"The duel tests whether {first} is better than {second}, on {rows}. All later intervals get a little wider, "
+            f"The duel tests whether {first} (round {self.rounds[0]}) is better than {second} (round {self.rounds[1]}), on "
+            f"{rows}. All later intervals get a little wider, "
             "whatever comes out, and a part of the failure probability is spent."
         )
         if self.differing is None or (self.needed is None and self.differing):
@@ -98,13 +107,19 @@ class RankingPreview(JsonResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {"kind": "ranking preview", **asdict(self), "entrants": list(self.entrants), "text": self.text}
+        return {
+            "kind": "ranking preview",
+            **asdict(self),
+            "entrants": list(self.entrants),
+            "rounds": list(self.rounds),
+            "text": self.text,
+        }
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> RankingPreview:
         """The same again, equal to the bit."""
-        fields = {name: value for name, value in given.items() if name not in ("kind", "text", "entrants")}
-        return cls(tuple(given["entrants"]), **fields)
+        fields = {name: value for name, value in given.items() if name not in ("kind", "text", "entrants", "rounds")}
+        return cls(tuple(given["entrants"]), tuple(given["rounds"]), **fields)
 
 
 def _least_wins(differing: int, nats: float) -> int | None:

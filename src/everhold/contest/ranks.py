@@ -19,13 +19,14 @@ __all__ = ["RankedScore", "Standing", "standings"]
 
 @dataclass(frozen=True, slots=True)
 class RankedScore:
-    """What is ranked: a score with its interval, and when it came."""
+    """What is ranked: a score with its interval, and when it came; a forecast is a score that was not measured."""
 
     name: str
     value: float
     low: float
     high: float
     round: int
+    forecast: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ class SubmissionLog:
     Attributes:
         highest: the largest round whose score was returned.
         last_outcome: of each entrant, what became of the last submission: its state and the reason.
+        sent_again: of each entrant, the earlier submission that was sent again last, by its round, and how many rounds there
+            were then: it counts until a later one is scored.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,9 +38,15 @@ class SubmissionLog:
         self._read_to = 0
         self.highest = 0
         self.last_outcome: dict[str, str] = {}
+        self.sent_again: dict[str, tuple[int, int]] = {}
 
-    def add(self, entrant: str, state: str, reason: str, number: int | None) -> None:
-        """Write a line, durably."""
+    def add(self, entrant: str, state: str, reason: str, number: int | None, counts_after: int | None = None) -> None:
+        """Write a line, durably.
+
+        Args:
+            entrant, state, reason, number: of the submission, with its round if it has one.
+            counts_after: of an earlier submission that counts again: how many rounds there are now.
+        """
         with self._lock:
             self._read()
             if number is None and self._refused.get(entrant, 0) >= _MOST_NOTED:
@@ -50,6 +58,8 @@ class SubmissionLog:
                 "reason": reason,
                 "round": number,
             }
+            if counts_after is not None:
+                entry["counts_after"] = counts_after
             try:
                 append_line(self._path, json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace"))
             except OSError as error:
@@ -87,6 +97,8 @@ class SubmissionLog:
             self._entries.append(entry)
             if isinstance(entry["round"], int):
                 self.highest = max(self.highest, entry["round"])
+                if isinstance(entry.get("counts_after"), int):
+                    self.sent_again[entry["entrant"]] = entry["round"], entry["counts_after"]
             else:
                 self._refused[entry["entrant"]] = self._refused.get(entry["entrant"], 0) + 1
             self.last_outcome[entry["entrant"]] = f"{entry['state']}: {entry['reason']}"

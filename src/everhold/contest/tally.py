@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ class Entrant:
         sent: how many were scored.
         times: when, in order.
         shown: the scores that the entrant may know, with their times: with the ladder only clear improvements.
-        best: the best of those.
+        best: the best of those. It says what is an improvement; what counts is another question (`Tally.counting`).
     """
 
     sent: int = 0
@@ -53,6 +53,8 @@ class Tally:
         self.names: dict[str, int] = {}
         self.rounds = 0
         self.rankings: list[dict[str, Any]] = []
+        self.sent_again: Mapping[str, tuple[int, int]] = {}
+        """Of each entrant the earlier submission that was sent again last, and after how many rounds, by the log."""
 
     @property
     def final(self) -> dict[str, Any] | None:
@@ -90,16 +92,53 @@ class Tally:
             return Submission(
                 entrant, "scored", "the same predictions were submitted before: a copy gets no score of its own."
             )
+        counting = self.counting(entrant)
+        stays = "" if counting is None else f"Your submission of round {counting[0].round} still counts."
         if self._rules.ladder and not known and (repeated or not better):
-            return Submission(entrant, "scored", "not clearly better than your best so far, which still stands.")
+            return Submission(entrant, "scored", f"not clearly better than your best so far. {stays}")
+        marked = " This score is a forecast, not a measurement." if score.is_forecast else ""
+        order = self._rules.of_order
         if repeated:
-            said = f"the same predictions were scored before, in round {score.round}."
+            if known:
+                said = f"you sent the same predictions before, in round {score.round}.{marked}"
+                note = "They count for you now, until a later submission of yours is scored."
+            else:
+                said = f"another entrant sent the same predictions before, in round {score.round}: "
+                said += f"they do not count for you.{marked}"
+                note = stays or "You are not ranked until you send predictions that nobody has sent before."
             if self.final is None:
-                return Submission(entrant, "repeated", said, score, note=self._rules.of_order)
+                return Submission(entrant, "repeated", said, score, note=f"{note} {order}".rstrip(), counts=known)
+            if known and counting is not None and counting[0].round != score.round:
+                said += f" Your submission of round {counting[0].round} is the one that counted."
             said += " The contest has ended, and its final scores are on the board."
             return Submission(entrant, "repeated", said, score, final=self._final_score(score.round))
-        said = "your first score." if best is None else "clearly better than your best." if better else "scored."
-        return Submission(entrant, "scored", said, score, better, note=self._rules.of_order)
+        if best is None:
+            said = "your first score."
+        elif better:
+            said = "clearly better than your best so far."
+        else:
+            said = f"not clearly better than your best score so far, {best.value:.4g} in round {best.round}."
+        note = "This submission counts for you now."
+        if best is not None:
+            note += " To let an earlier one count, send its file again: that is free."
+        return Submission(entrant, "scored", said + marked, score, better, note=f"{note} {order}".rstrip(), counts=True)
+
+    def counting(self, entrant: str) -> tuple[Score, str] | None:
+        """The submission that counts for an entrant, and its time: the last, or an earlier one that was sent again since.
+
+        Of the entrant's own, and of those that are shown. After the last ranking it is the one that was ranked.
+        """
+        mine = self.entrants.get(entrant)
+        if mine is None or not mine.shown:
+            return None
+        final = self.final
+        if final is not None:
+            return next((one for one in mine.shown if one[0].round in final["rounds"]), None)
+        last = mine.shown[-1]
+        number, after = self.sent_again.get(entrant, (0, 0))
+        if after < last[0].round:
+            return last
+        return next((one for one in mine.shown if one[0].round == number), last)
 
     def _final_score(self, number: int) -> FinalScore | None:
         """The score in the last ranking of what was scored in this round; None where it was not ranked."""
@@ -109,17 +148,18 @@ class Tally:
         return FinalScore(*self._in_metric(*final["scores"][final["rounds"].index(number)]))
 
     def entries(self) -> list[RankedScore]:
-        """What is ranked now, in the order of the board: every entrant's best that is shown."""
+        """What is ranked now, in the order of the board: the submission of every entrant that counts."""
         scores = {score.name: score for score in self._entries()}
         return [scores[standing.name] for standing in self._standings(list(scores.values()))]
 
     def _entries(self) -> list[RankedScore]:
-        best = [(name, one.best[0]) for name, one in self.entrants.items() if one.best is not None]
+        found = [(name, self.counting(name)) for name in self.entrants]
+        counting = [(name, one[0]) for name, one in found if one is not None]
         final = self.final
         if final is None:
-            return [RankedScore(name, one.value, one.low, one.high, one.round) for name, one in best]
+            return [RankedScore(name, one.value, one.low, one.high, one.round, one.is_forecast) for name, one in counting]
         scores = dict(zip(final["rounds"], final["scores"], strict=True))
-        return [RankedScore(name, *self._in_metric(*scores[one.round]), one.round) for name, one in best]
+        return [RankedScore(name, *self._in_metric(*scores[one.round]), one.round) for name, one in counting]
 
     def _in_metric(self, value: float, low: float, high: float) -> tuple[float, float, float]:
         """Points as shares, in the metric's own units."""
@@ -146,6 +186,6 @@ class Tally:
         lines = []
         for standing in self._standings(list(scores.values())):
             score, entrant = scores[standing.name], self.entrants[standing.name]
-            when = "" if entrant.best is None else entrant.best[1]
-            lines.append(Place.of(standing, score, len(scores) - 1, entrant.sent, when))
+            counting = self.counting(standing.name)
+            lines.append(Place.of(standing, score, len(scores) - 1, entrant.sent, "" if counting is None else counting[1]))
         return lines

@@ -25,13 +25,23 @@ _SHOWN = 500  # rounds listed in the page; JSON has all
 _SLIM = 360  # pixels of a narrow screen's picture
 
 
+def _labels_only(study: Study) -> bool:
+    """Whether features are public and only labels are hidden: a contest, or a test set without a reference."""
+    return " test features × " in study.prior
+
+
 def guarantee(study: Study) -> str:
     """The guarantee of a study, in a sentence."""
     draws = "rows" if study.unit is None else f"units ({study.unit})"
-    sentence = (
-        f"With probability {study.settings['confidence']:g} over the {study.rows:,} private {draws}, drawn independently "
-        "from the population, all intervals of this study are simultaneously valid, however the questions were chosen."
-    )
+    sure = f"With probability {study.settings['confidence']:g} over"
+    valid = "all intervals of this study are simultaneously valid, however the questions were chosen."
+    if _labels_only(study):
+        sentence = (
+            f"{sure} a fresh draw of labels for these same {study.rows:,} {draws}, {valid} Features are public here: "
+            "nothing follows for other rows."
+        )
+    else:
+        sentence = f"{sure} the {study.rows:,} private {draws}, drawn independently from the population, {valid}"
     if study.settings.get("overlap") == "allow":
         sentence += (
             " The owner allowed public rows that are also private rows: this is true only if they are still independent."
@@ -76,7 +86,10 @@ def assumptions(study: Study) -> list[str]:
     """What the guarantee rests on, in plain words."""
     draws = "rows" if study.unit is None else f"units ({study.unit})"
     statements = [
-        f"The {study.rows:,} private {draws} were drawn independently from the population that the answers are about.",
+        f"The hidden labels of the {study.rows:,} {draws} are independent of each other, given the public features. Answers "
+        "are about labels drawn anew for these same rows."
+        if _labels_only(study)
+        else f"The {study.rows:,} private {draws} were drawn independently from the population that the answers are about.",
         "The prior and every question depend on public facts and on earlier answers alone, never on the private rows.",
         "Nobody who chose a question, a model or a guess had seen these rows, or a result computed from them elsewhere.",
         "What other studies of these rows disclosed, if there are any, is not counted here: no question follows from it.",

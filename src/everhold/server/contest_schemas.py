@@ -36,9 +36,10 @@ class PlaceOut(BaseModel):
     value: float
     low: float
     high: float
-    round: int
+    round: int = Field(description="Of the submission that counts.")
     submissions: int
     when: str
+    forecast: bool = Field(description="Whether the score was only foreseen, and not measured.")
 
 
 class _Unranked(BaseModel):
@@ -74,6 +75,7 @@ class RankingPreviewOut(BaseModel):
 
     kind: Literal["ranking preview"]
     entrants: list[str]
+    rounds: list[int] = Field(description="Of each entrant, the round of the submission that counts.")
     duels: int
     rows: int = Field(description="How many rows are judged.")
     sealed: bool = Field(description="Whether nothing was disclosed of these rows.")
@@ -138,7 +140,8 @@ class SubmissionOut(BaseModel):
     improved: bool
     row: int | None
     column: str | None
-    note: str = Field(description="What the order of submissions changes; empty without a score.")
+    note: str = Field(description="Which submission counts, and what their order changes; empty without a score.")
+    counts: bool = Field(description="Whether this is the submission that counts for the entrant now.")
     score: ScoreOut | None
     final: FinalScoreOut | None = Field(description="In the last ranking, where the contest has ended and it was ranked.")
 

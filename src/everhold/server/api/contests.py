@@ -79,7 +79,7 @@ def preview_duel(contest: ContestFor.MANAGE, first: _Entrant, second: _Entrant) 
 
 @router.post("/contests/{name}/duel", summary="Certify that one entrant is better than another", response_model=DuelOut)
 async def duel(contest: ContestFor.MANAGE, context: ContextOf, body: DuelBody) -> Response:
-    """By the rows on which their best submissions differ. Costs all later intervals 0.7 nats, whatever comes out.
+    """By the rows on which the submissions that count differ. Costs all later intervals 0.7 nats, whatever comes out.
 
     A contest with sealed rows has no duels. For custodians. It is recorded before it is returned.
     """

@@ -35,6 +35,7 @@ def _about(context: PageContext, contest: ContestWriter) -> dict[str, Any]:
         "name": contest.name,
         "board": board,
         "ranks_say": RANKS_SAY,
+        "forecasts": any(place.forecast for place in board.places),
         "table": Markup(board_table(board)),
         "may_ask": token.allows("ask", contest.name),
         "may_manage": token.allows("manage", contest.name),
