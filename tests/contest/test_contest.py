@@ -93,7 +93,7 @@ class TestWhatCounts:
     """The last submission, or an earlier one that was sent again since: not the best of what the running board showed."""
 
     def rounds(self, contest):
-        assert contest.standing()[0] == contest.board() == Contest(contest.path).board()
+        assert contest.board_and_holdout()[0] == contest.board() == Contest(contest.path).board()
         return {place.entrant: place.round for place in contest.board().places}
 
     def test_the_last_one_also_where_an_earlier_score_was_higher(self, contest, labels):
