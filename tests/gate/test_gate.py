@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import GateUsedUp, InvalidOutcomes, LedgerError, RequestConflict, RowsInUse, SettingError
 from everhold.gate.gate import Gate
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
@@ -68,7 +69,7 @@ class TestChecks:
         del new["case-11"]
         assert gate.check(new).promoted
 
-    @pytest.mark.parametrize("wrong", [{}, {"other": 1}, {"case-0": 1, "other": 1}, 7])
+    @pytest.mark.parametrize("wrong", [{"other": 1}, {"case-0": 1, "other": 1}, 7, [1, 2]])
     def test_invalid_outcomes_are_not_charged(self, gate, wrong):
         before = gate.status()
         with pytest.raises(InvalidOutcomes):
@@ -215,9 +216,28 @@ class TestContracts:
         found = final.check(new)
         assert found.promoted
         assert not found.certified
+        said = str(final.status())
+        assert "one standard error" in said
+        assert "plain 95 % interval" not in said
+        assert "plain 95 % interval" in str(each.status())
         total = final.finish()
         assert total.low < total.gain
         assert total == final.finish()  # recorded, and returned again
+
+    @pytest.mark.parametrize("by", [0.0, 0.02])
+    def test_certified_promotions_add_up(self, tmp_path, by):
+        """Two promotions are certified, and much noise besides: the total is at least what they certify together."""
+        old = cases(1_000)
+        gate = Gate.create(tmp_path / "gate.everhold", old, by=by)
+        first = improved(old, 0.3, seed=1)
+        second = improved(first, 0.4, seed=2)
+        assert gate.check(first).promoted
+        assert gate.check(second).promoted
+        gate._gain = lambda holdout, plan, *_: plan.outcome(10, -400)  # a bad draw
+        total = gate.finish()
+        assert total.low == 2 * gate.rules.by / SCORE_ONE
+        assert total.certified
+        assert gate.finish() == total
 
     def test_generations(self, tmp_path, old):
         gate = Gate.create(tmp_path / "gate.everhold", old, generation=3)

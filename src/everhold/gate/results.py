@@ -81,7 +81,7 @@ class CheckResult(JsonResult):
         """Everything, ready for JSON."""
         return {
             "kind": "gate_check",
-            "verdict": "promote" if self.promoted else "keep",
+            "verdict": self.verdict,
             **asdict(self),
             "reason": self.reason,
         }
@@ -170,15 +170,24 @@ class GateStatus(JsonResult):
                     if self.smallest is None
                     else f"The next check certifies a step of {100 * self.smallest:.3g} points, with a probability of 80 %."
                 )
-            lines.append(
-                f"The next promotion is judged at {self.price:.1f} nats: a lead must be {width_factor(self.price):.1f} "
-                f"times as large as for a plain 95 % interval{', and larger for the noise' if self.privacy else ''}."
-            )
+            lines.append(self._rule())
         if self.privacy is not None:
             lines.append(self.privacy["text"])
         if self.new_budget is not None:
             lines.append(f"New budget for cases that had one: {self.new_budget}")
         return "\n".join(lines)
+
+    def _rule(self) -> str:
+        """How the next candidate is judged."""
+        if self.certify == "final":
+            margin = f" over {self.by:.4g}" if self.by else ""
+            return f"The next candidate is promoted if its mean lead{margin} on the sealed cases is more than " + (
+                "about two standard errors and the noise allow for." if self.privacy else "one standard error."
+            )
+        return (
+            f"The next promotion is judged at {self.price:.1f} nats: a lead must be {width_factor(self.price):.1f} "
+            f"times as large as for a plain 95 % interval{', and larger for the noise' if self.privacy else ''}."
+        )
 
     def _left(self, points: str, count: int) -> str:
         if count:
