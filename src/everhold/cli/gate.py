@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-KEPT, WAITS = 1, 10
+KEPT, OLDER, WAITS = 1, 5, 10
 GatePath = Annotated[Path, typer.Argument(help="The gate's study, gate.everhold by custom.")]
 Scorer = Annotated[str | None, typer.Option(help="Which score to take, where a log has several.")]
 RequestIs = Annotated[
@@ -287,6 +287,8 @@ def finish(
 def status(study: GatePath, as_json: AsJson = False, server: ServerAt = None, token: TokenIs = None) -> None:
     """Where the gate stands: what was checked, what is left. Works beside a process that checks.
 
+    Exit code 5 says that this is an older copy: another one has gone on.
+
     Example:
 
         everhold gate status gate.everhold
@@ -300,6 +302,8 @@ def status(study: GatePath, as_json: AsJson = False, server: ServerAt = None, to
         typer.echo(json.dumps(gate_status.to_dict()))
     else:
         say(str(gate_status))
+    if gate_status.older:
+        raise typer.Exit(OLDER)
 
 
 @gate.command("visible")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -31,6 +31,7 @@ from everhold.errors import (
     SettingError,
     require_number,
 )
+from everhold.gate.audit import GateAudit
 from everhold.gate.cases import in_use, visible_cases
 from everhold.gate.certifiable import require_certifiable
 from everhold.gate.create import create_gate
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.gate.outcomes import OutcomeGaps, Outcomes
-    from everhold.ledger.audit import Audit
     from everhold.ledger.reader import StudyFile
     from everhold.ledger.rounds import RecordedAct
 
@@ -372,7 +372,9 @@ class Gate:
             self._require_usable(holdout, done)
             entry["digest"] = self._store.keep(blinded(steps))  # before it is checked: it may be compared with later
             if self.rules.generation == 1:
-                return self._check(holdout, [entry], entry, request_id, who)
+                result = self._check(holdout, [entry], entry, request_id, who)
+                again = result.state == "kept" and wanted is not None and _same_name(wanted, incumbent["name"])
+                return replace(result, is_incumbent=again)
             self._waiting.add(entry, request_id)
             return self._check_if_full(holdout, entry, who)
 
@@ -615,8 +617,16 @@ class Gate:
         return TotalGain(result["gain"], low, promotions, result["price"])
 
     def status(self) -> GateStatus:
-        """Where the gate stands, from public files. Works beside a process that checks."""
-        return self.status_in(read_study(self.path))
+        """Where the gate stands, from public files. Works beside a process that checks.
+
+        `older` is true of a copy that another one has left behind, by this user's registry: it checks nothing.
+        """
+        newest = None
+        with suppress(LedgerError):  # who may not use the registry may read the file all the same
+            newest = self._registry.newest_head(self.id)  # before the file, which goes ahead of it
+        found = self.status_in(read_study(self.path))
+        records = int(newest.partition(":")[0]) if newest else 0
+        return replace(found, older=records > int(found.head.partition(":")[0]))
 
     def status_in(self, file: StudyFile) -> GateStatus:
         """Where the gate stands by its study's file, which was read."""
@@ -640,10 +650,14 @@ class Gate:
             )
             return status, holdout
 
-    def audit(self) -> Audit:
+    def audit(self, *, expect_head: str | None = None) -> GateAudit:
         """Check the ledger: its chain, its bytes, every price and every verdict, and that all have the gate's contract."""
-        found = Holdout.audit_file(self.path)
+        plain = Holdout.audit_file(self.path, expect_head=expect_head)
+        found = GateAudit(plain.rounds, plain.surprises, plain.unchecked, plain.deviation, rules=self.rules)
         for one in read_study(self.path).acts if found.ok else ():
+            if one.act == "check":
+                promoted = one.result is not None and one.result["promoted"]
+                found = replace(found, checks=found.checks + 1, promotions=found.promotions + promoted)
             if one.act == "check" and one.result is not None:
                 certified = one.result["promoted"] and self.rules.certify == "each"
                 if (one.result["by"], one.result["certified"]) != (self.rules.by / SCORE_ONE, certified):
@@ -672,6 +686,11 @@ def _incumbent_gaps(missing: int, cases: int) -> str:
         "failures, and the next candidate would look better than it is. Run them again. Where the incumbent failed, write 0 "
         'or "error"; if all of them are failures, say so (allow_missing=True, --allow-missing). Nothing was made.'
     )
+
+
+def _same_name(wanted: str, name: str) -> bool:
+    """Whether a candidate was called so, also where a number had to tell it from an earlier one."""
+    return re.fullmatch(rf"{re.escape(wanted)}( \(\d+\))?", name) is not None
 
 
 def _require_same(entry: dict[str, Any], asked: tuple[str | None, str | None] | None, request_id: str) -> None:

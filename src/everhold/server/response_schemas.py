@@ -482,6 +482,7 @@ class GateCheckOut(BaseModel):
     price: float
     repeated: bool = Field(description="The recorded verdict of an earlier request: these outcomes were not checked.")
     reason: str
+    is_incumbent: bool = False
 
 
 class GatePrivacyOut(BaseModel):
@@ -524,6 +525,7 @@ class GateStatusOut(BaseModel):
         description="A step that the next check certifies with a probability of 80 %; null where there is none."
     )
     left_at_first: dict[str, int] = Field(description="What `left` was before the first check.")
+    older: bool = False
 
 
 class TotalGainOut(BaseModel):
