@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 
 import pytest
@@ -172,7 +173,6 @@ class TestGate:
             ({}, "outcomes"),
             ({"outcomes": "new.json"}, "dict"),
             ({"outcomes": {"other": 1}}, "not the gate's"),
-            ({"outcomes": {}}, "no outcomes"),
             ({"outcomes": CASES, "name": 7}, "name"),
         ],
     )
@@ -190,6 +190,28 @@ class TestGate:
         found, refused = asyncio.run(_each(command, [("gate", {"outcomes": better}), ("gate_status", {"now": True})]))
         assert found.structured_content["promoted"]
         assert refused.is_error
+
+    def test_a_gate_behind_a_server_is_no_study(self, gate, tmp_path):
+        gate.release()
+        with Process(tmp_path, gate.path) as process:
+            secret = process.tokens.create("robot", "analyst")[0]
+            command = StdioServerParameters(
+                command=sys.executable,
+                args=["-m", "everhold", "mcp", gate.path.stem, "--server", process.url],
+                env={**os.environ, "EVERHOLD_TOKEN": secret},
+            )
+            found, refused = asyncio.run(_each(command, [("gate_status", {}), ("ask", {"question": "outcome > 0"})]))
+        assert found.structured_content["kind"] == "gate_status"
+        assert refused.is_error
+
+    def test_a_contest_is_pointed_to_its_command(self, tmp_path):
+        path = tmp_path / "contest.everhold"
+        path.with_name("contest.everhold.contest.json").write_text("{}")
+        found = subprocess.run(
+            [sys.executable, "-m", "everhold", "mcp", str(path)], capture_output=True, text=True, check=False
+        )
+        assert found.returncode == 4
+        assert "everhold score" in found.stderr
 
     def test_beside_a_study(self, study, gate):
         async def names(server):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import subprocess
 import sys
@@ -17,6 +18,13 @@ pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: make test
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the host, which warns as it likes
 
 CASES = 80
+
+
+@pytest.fixture(autouse=True)
+def collected():
+    """What the host leaves open after an error is found here, where its warnings are ignored."""
+    yield
+    gc.collect()
 
 
 def evaluated(folder, passed, scorer, *, epochs=1, broken=(), log_format="eval", **options):
@@ -40,7 +48,7 @@ def evaluated(folder, passed, scorer, *, epochs=1, broken=(), log_format="eval",
 
         return solve
 
-    task = Task(
+    task = options.pop("task", None) or Task(
         dataset=[Sample(id=case, input="well?", target="yes") for case in passed],
         solver=answers(),
         scorer=scorer,
@@ -53,8 +61,7 @@ def evaluated(folder, passed, scorer, *, epochs=1, broken=(), log_format="eval",
         log_dir=str(folder / "logs"),
         log_format=log_format,
         display="none",
-        fail_on_error=False,
-        **options,
+        **{"fail_on_error": False, **options},
     )
     return log
 
@@ -133,7 +140,7 @@ def test_the_metric_checks_complete_runs_once(tmp_path):
     """inspect_ai computes metrics while samples run, and again at the end."""
     from inspect_ai.scorer import SampleScore, Score
 
-    from everhold.adapters.inspect_ai import promoted
+    from everhold.adapters import inspect_ai as adapter
 
     path = str(tmp_path / "gate.everhold")
     gate = eh.Gate.create(path, {case: [right, right] for case, right in outcomes(0.5, cases=CASES).items()})
@@ -142,34 +149,86 @@ def test_the_metric_checks_complete_runs_once(tmp_path):
         for _ in range(2)
         for case, right in outcomes(0.8, cases=CASES).items()
     ]
-    metric = promoted(path, epochs=2)
-    for some in (0, 1, CASES - 1, CASES, 2 * CASES - 1):
-        assert math.isnan(metric(better[:some]))
-    assert gate.status().checks == 0
-    assert [metric(better), metric(better), metric(better[::-1])] == [1.0, 1.0, 1.0]
-    assert gate.status().checks == 1
+    metric = adapter.promoted(path, epochs=2)
+    run = adapter._Run("run", type("Spec", (), {"scorers": None}))
+    token = adapter._now.set(run)
+    try:
+        for some in (0, 1, CASES - 1, CASES, 2 * CASES - 1):
+            assert math.isnan(metric(better[:some]))
+        assert gate.status().checks == 0
+        assert [metric(better), metric(better), metric(better[::-1])] == [1.0, 1.0, 1.0]
+        assert gate.status().checks == 1
+        adapter._now.set(adapter._Run("another run", type("Spec", (), {"scorers": None})))
+        assert metric(better) == 0.0  # the same outcomes of another candidate: charged as any other
+        assert gate.status().checks == 2
+    finally:
+        adapter._now.reset(token)
 
 
-def test_a_run_with_errors_is_left_to_its_log(tmp_path):
-    """The metric cannot tell an error from a sample that still runs; the log can, and counts it as a failure."""
-    from everhold.adapters.inspect_ai import check_log, gated
+def test_two_runs_with_equal_scores_are_charged_twice(tmp_path):
+    """Whether two candidates do the same on all sealed cases is not public, so the second look is not free."""
+    from inspect_ai import Task
+    from inspect_ai.dataset import Sample
+    from inspect_ai.solver import solver
+
+    from everhold.adapters.inspect_ai import gated
+
+    path = str(tmp_path / "gate.everhold")
+    passed = outcomes(0.5, cases=CASES)
+    gate = eh.Gate.create(path, passed)
+
+    @solver
+    def nothing():
+        async def solve(state, generate):
+            return state
+
+        return solve
+
+    samples = [Sample(id=case, input="well?", target="yes") for case in passed]
+    task = Task(dataset=samples, solver=nothing(), scorer=gated(match(), path))
+    for number in (1, 2):
+        evaluated(tmp_path, passed, None, task=task)
+        assert gate.status().checks == number
+
+
+@pytest.mark.parametrize("fail_on_error", [False, True])
+@pytest.mark.parametrize("broken", [1, 2, CASES])
+def test_a_run_with_errors_is_checked_and_charged(tmp_path, broken, fail_on_error):
+    """A sample that ended with an error is a failure; a candidate cannot end a run for nothing."""
+    from everhold.adapters.inspect_ai import gated
 
     path = str(tmp_path / "gate.everhold")
     gate = eh.Gate.create(path, outcomes(0.5, cases=CASES))
-    log = evaluated(tmp_path, outcomes(0.9, cases=CASES), gated(match(), path), broken=("case-1", "case-2"))
-    assert math.isnan(log.results.scores[0].metrics["promoted"].value)
-    assert gate.status().checks == 0
-    found = check_log(path, log, name="with errors")
-    assert found.promoted
+    crashed = tuple(f"case-{number}" for number in range(broken))
+    log = evaluated(tmp_path, outcomes(0.9, cases=CASES), gated(match(), path), broken=crashed, fail_on_error=fail_on_error)
+    assert gate.status().checks == 1
+    if not fail_on_error and broken < CASES:
+        assert log.results.scores[0].metrics["promoted"].value == 1.0
+
+
+def test_a_log_with_errors_is_checked(tmp_path):
+    from everhold.adapters.inspect_ai import check_log
+
+    gate = eh.Gate.create(tmp_path / "gate.everhold", outcomes(0.5, cases=CASES))
+    log = evaluated(tmp_path, outcomes(0.9, cases=CASES), match(), broken=("case-1", "case-2"))
+    assert check_log(gate, log, name="with errors").promoted
     assert gate.status().incumbent == "with errors"
 
 
-def test_a_cancelled_run_is_no_candidate(tmp_path):
+def test_a_run_that_ended_early_is_a_candidate_with_failures(tmp_path):
     from everhold.adapters.inspect_ai import check_log
 
     gate = eh.Gate.create(tmp_path / "gate.everhold", outcomes(0.5, cases=CASES))
     log = evaluated(tmp_path, outcomes(0.9, cases=CASES), match())
-    for changed in (log.model_copy(update={"status": "cancelled"}), log.model_copy(update={"samples": None})):
-        with pytest.raises(eh.InvalidOutcomes, match="Nothing was charged"):
-            check_log(gate, changed)
-    assert gate.status().checks == 0
+    for number, changed in enumerate(
+        (log.model_copy(update={"status": "cancelled", "samples": log.samples[:3]}), evaluated_none(log)), start=1
+    ):
+        assert check_log(gate, changed).state == "kept"
+        assert gate.status().checks == number
+    with pytest.raises(eh.InvalidOutcomes, match="Nothing was charged"):
+        check_log(gate, log.model_copy(update={"samples": None}))
+    assert gate.status().checks == 2
+
+
+def evaluated_none(log):
+    return log.model_copy(update={"status": "error", "samples": None})

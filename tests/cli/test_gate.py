@@ -40,15 +40,21 @@ def test_exit_codes(files):
     codes = {
         name: run("check", gate, "--candidate", files / f"{name}.json").exit_code for name in ("noise", "other", "broken")
     }
-    assert codes == {"noise": 1, "other": 3, "broken": 3}
+    assert codes == {"noise": 1, "other": 3, "broken": 1}
     kept = run("check", gate, "--candidate", files / "noise.json", "--json")
     assert (kept.exit_code, json.loads(kept.output)["verdict"]) == (1, "keep")
     assert run("check", gate, "--candidate", files / "new.json").exit_code == 0
     assert run("create", files / "second.everhold", "--incumbent", files / "old.json").exit_code == 5
     status = json.loads(run("status", gate, "--json").output)
-    assert (status["checks"], status["promotions"], status["incumbent"]) == (3, 1, "new")
+    assert (status["checks"], status["promotions"], status["incumbent"]) == (4, 1, "new")
     assert run("finish", gate).exit_code == 0
     assert run("check", gate, "--candidate", files / "old.json").exit_code == 6
+    for name, code, verdict in (("other", 3, "invalid"), ("old", 6, "used_up")):
+        refused = everhold("gate", "check", gate, "--candidate", files / f"{name}.json", "--json")
+        assert refused.exit_code == code
+        said = json.loads(refused.stdout)
+        assert (said["verdict"], said["promoted"]) == (verdict, False)
+        assert said["reason"]
     assert str(gate) in run("registry").output
 
 
@@ -112,7 +118,8 @@ def test_waiting_has_a_code_of_its_own(files):
     gate = files / "gate.everhold"
     run("create", gate, "--incumbent", files / "old.json", "--generation", "2", "--visible", "20%")
     assert len(run("visible", gate).output.split()) == 80
-    assert run("check", gate, "--candidate", files / "new.json").exit_code == 10
+    waits = run("check", gate, "--candidate", files / "new.json", "--json")
+    assert (waits.exit_code, json.loads(waits.output)["verdict"]) == (10, "wait")
     last = run("check", gate, "--candidate", files / "new.json", "--name", "again", "--json")
     assert last.exit_code == 1  # the first of two equal ones was promoted
     assert json.loads(last.output)["winner"] == "new"

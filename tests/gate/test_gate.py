@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import GateUsedUp, InvalidOutcomes, LedgerError, RequestConflict, RowsInUse, SettingError
 from everhold.gate.gate import Gate
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
@@ -68,7 +69,7 @@ class TestChecks:
         del new["case-11"]
         assert gate.check(new).promoted
 
-    @pytest.mark.parametrize("wrong", [{}, {"other": 1}, {"case-0": 1, "other": 1}, 7])
+    @pytest.mark.parametrize("wrong", [{"other": 1}, {"case-0": 1, "other": 1}, 7, [1, 2]])
     def test_invalid_outcomes_are_not_charged(self, gate, wrong):
         before = gate.status()
         with pytest.raises(InvalidOutcomes):
@@ -215,9 +216,28 @@ class TestContracts:
         found = final.check(new)
         assert found.promoted
         assert not found.certified
+        said = str(final.status())
+        assert "one standard error" in said
+        assert "plain 95 % interval" not in said
+        assert "plain 95 % interval" in str(each.status())
         total = final.finish()
         assert total.low < total.gain
         assert total == final.finish()  # recorded, and returned again
+
+    @pytest.mark.parametrize("by", [0.0, 0.02])
+    def test_certified_promotions_add_up(self, tmp_path, by):
+        """Two promotions are certified, and much noise besides: the total is at least what they certify together."""
+        old = cases(1_000)
+        gate = Gate.create(tmp_path / "gate.everhold", old, by=by)
+        first = improved(old, 0.3, seed=1)
+        second = improved(first, 0.4, seed=2)
+        assert gate.check(first).promoted
+        assert gate.check(second).promoted
+        gate._gain = lambda holdout, plan, *_: plan.outcome(10, -400)  # a bad draw
+        total = gate.finish()
+        assert total.low == 2 * gate.rules.by / SCORE_ONE
+        assert total.certified
+        assert gate.finish() == total
 
     def test_generations(self, tmp_path, old):
         gate = Gate.create(tmp_path / "gate.everhold", old, generation=3)
@@ -328,7 +348,10 @@ class TestContracts:
     @pytest.mark.parametrize(
         ("given", "said"),
         [
-            ({"step": 0.03}, "steps of .* points or more can. About [0-9,]+ cases would be enough. Nothing was made. With"),
+            (
+                {"step": 0.03},
+                "first check certifies steps of .* points. After .* it takes about [0-9,]+ cases. Nothing was made. With",
+            ),
             ({"step": 0.03, "outcomes": "score"}, "Nothing was made"),
             ({"step": 0.03, "generation": 20}, "one by one with 400 cases"),
             ({"step": 0.004, "certify": "final"}, "a total gain in steps of 0.4 points"),
@@ -347,7 +370,7 @@ class TestContracts:
     def test_a_new_gate_says_never_and_a_used_one_any_more(self, tmp_path):
         old = cases(300)
         gate = Gate.create(tmp_path / "gate.everhold", old)
-        assert "Promotions of 3 points can never be certified with 300 cases." in str(gate.status())
+        assert "3 points better and changes 10 % of the cases is probably not promoted with 300 cases." in str(gate.status())
         big = Gate.create(tmp_path / "big.everhold", {f"big-{k}": k % 2 for k in range(600)})
         assert big.status().left["6"] >= 1
         checks = 0
@@ -355,7 +378,7 @@ class TestContracts:
             big.check({f"big-{k}": k % 2 for k in range(600)})
             checks += 1
             assert checks < 2_000
-        assert "Promotions of 6 points cannot be certified any more with 600 cases." in str(big.status())
+        assert "6 points better and changes 10 % of the cases is probably not promoted any more" in str(big.status())
 
     @pytest.mark.parametrize("holes", [None, float("nan"), "", [], [1, None]])
     def test_an_incumbent_with_holes_is_refused(self, tmp_path, old, holes):
@@ -470,6 +493,36 @@ class TestNonInterference:
             said.append(str(gate.status()))
             seen.append(said)
         assert seen[0] == seen[1]
+
+
+class TestWords:
+    def test_an_audit_speaks_of_checks_and_promotions(self, gate, old):
+        gate.check(shuffled(old))
+        gate.check(improved(old))
+        found = gate.audit()
+        assert str(found) == "audit: ok, 2 checks with 1 promotion replayed without the data"
+        assert "every promoted candidate is better" in found.guarantee
+        assert (found.to_dict()["checks"], found.to_dict()["promotions"]) == (2, 1)
+
+    def test_the_incumbents_name_again_is_pointed_out(self, gate, old):
+        new = improved(old)
+        assert not gate.check(new, name="mid").is_incumbent
+        again = gate.check(new, name="mid")
+        assert (again.state, again.is_incumbent) == ("kept", True)
+        assert "--request-id" in str(again)
+        assert type(again).from_dict(again.to_dict()) == again
+        assert not gate.check(shuffled(old), name="other").is_incumbent
+
+    def test_an_older_copy_says_so(self, gate, old, tmp_path):
+        gate.release()
+        for name in ("", ".key", ".gate.json", ".cases"):
+            shutil.copy(f"{gate.path}{name}", f"{tmp_path / 'copy'}{name}")
+        assert not Gate(tmp_path / "copy").status().older
+        gate.check(shuffled(old))
+        copy = Gate(tmp_path / "copy").status()
+        assert copy.older
+        assert "older copy" in str(copy)
+        assert not gate.status().older
 
 
 class TestCannotBeReset:

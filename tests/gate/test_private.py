@@ -114,6 +114,16 @@ def test_the_total_gain_has_noise(tmp_path):
     assert len(seen) > 1
 
 
+def test_promises_of_several_gates_add_up(tmp_path):
+    """The second of two private gates of the same cases does not speak for the first."""
+    first = made(tmp_path / "1.everhold")
+    second = made(tmp_path / "2.everhold", new_budget="a better margin")
+    assert "everything ever disclosed" in str(first.status())
+    assert "everything ever disclosed" not in str(second.status())
+    assert "everything that this gate discloses" in str(second.status())
+    assert "add their ε and δ" in str(second.status())
+
+
 def test_a_final_contract_promotes_more_often_and_certifies_the_end(path):
     gate = made(path, certify="final")
     found = gate.check(NEW)

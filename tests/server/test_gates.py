@@ -61,7 +61,6 @@ class TestPrograms:
         ("body", "code"),
         [
             ({"outcomes": {"nothing": 1}}, "outcomes"),
-            ({"outcomes": {}}, "outcomes"),
             ({"outcomes": [1, 2]}, "malformed"),
             ({"outcomes": {"case-0": 1}, "strange": 1}, "malformed"),
             ({}, "malformed"),
@@ -71,6 +70,15 @@ class TestPrograms:
         found = served.post(CHECKS, body)
         assert (found.status_code, found.json()["error"]["code"]) == (422, code)
         assert served.get("/v1/gates/prompts").json()["checks"] == 0
+
+    @pytest.mark.parametrize("value", ["1" + "0" * 400, "1e400", "NaN", '"\\ud800"', "[[]]", "{}"])
+    def test_no_value_of_a_case_is_refused(self, served, old, value):
+        """A candidate must not decide by what it does on one case whether its check is refused, and free."""
+        body = json.dumps({"outcomes": old}).replace('"case-3": ' + str(old["case-3"]), f'"case-3": {value}')
+        headers = served.as_("ann") | {"content-type": "application/json"}
+        found = served.http.post(CHECKS, content=body.encode(), headers=headers)
+        assert (found.status_code, found.json()["state"]) == (200, "kept")
+        assert served.get("/v1/gates/prompts").json()["checks"] == 1
 
     def test_who_may_what(self, served, old):
         assert served.post(CHECKS, {"outcomes": old}, "aud").status_code == 403
@@ -222,7 +230,7 @@ class TestPages:
         assert "<h2>Keep the incumbent</h2>" in kept.text
         assert "of 300 cases: 7 without an outcome" in kept.text
         assert "without an outcome" not in served.http.get("/gates/prompts").text
-        bad = {"outcomes": ("bad.json", b"{}", "application/json")}
+        bad = {"outcomes": ("bad.json", b'{"nothing": 1}', "application/json")}
         wrong = served.http.post("/gates/prompts/checks", data={"csrf": csrf}, files=bad)
         assert wrong.status_code == 422
         assert "Nothing was charged" in wrong.text

@@ -8,6 +8,8 @@ With pytest-xdist the processes that run tests do nothing here: the one that gat
 from __future__ import annotations
 
 import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,20 +43,37 @@ def pytest_configure(config: pytest.Config) -> None:
         if config.getoption("everhold_create"):
             raise pytest.UsageError("--everhold-create needs the path of the gate to make: --everhold-gate gate.everhold")
         return
+    if config.getoption("maxfail", 0):
+        pytest.exit(
+            "everhold gate: -x and --maxfail stop at a failure, and a gate needs every test. Leave them out. Nothing was "
+            "charged.",
+            returncode=INVALID,
+        )
     if not config.getoption("everhold_show"):
         config.pluginmanager.register(_Sealed(config), "everhold-sealed")
+    config.pluginmanager.register(Contained(), "everhold-contained")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(GatedRun(config), "everhold-gated-run")
 
 
 class GatedRun:
-    """Collects one outcome a test, and checks the gate when all have run."""
+    """Collects one outcome a test, and checks the gate when the run has ended, however it did."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._collected: dict[str, bool] = {}
         self._passed: dict[str, bool] = {}
         self._not_collected = False
         self.said = ""
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Every test that is to run fails until it passes: one that is not reached as well."""
+        self._collected.update(dict.fromkeys((item.nodeid for item in session.items), False))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        """The same in a process that runs tests."""
+        self._collected.update(dict.fromkeys(ids, False))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test passes if it was called and passed, and nothing around it failed. A repeated one starts again."""
@@ -71,13 +90,17 @@ class GatedRun:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Check, unless the run was cut short."""
+        """Check, also a run that was cut short: a candidate can cut it short, and must not learn anything for nothing."""
+        option = self._config.getoption
+        none = exitstatus in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED) and not self._collected
         whole = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-        if not whole or session.shouldfail or session.shouldstop:
-            self.said = "not checked: the run did not end as usual. Nothing was charged."
-            return
-        status, self.said = self._verdict()
-        if self._config.getoption("everhold_exit") == "verdict":
+        if none or option("collectonly", False):
+            status, self.said = INVALID, "not checked: no test was run. Nothing was charged."
+        elif option("everhold_create") and not whole:
+            status, self.said = INVALID, "not made: the run did not end as usual. Expected an incumbent that can be run."
+        else:
+            status, self.said = self._verdict()
+        if option("everhold_exit") == "verdict":
             session.exitstatus = status
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -102,14 +125,14 @@ class GatedRun:
 
         option = self._config.getoption
         path, artifact = Path(option("everhold_gate")), option("everhold_artifact")
-        outcomes = cases_of(self._passed, int(option("count", 1) or 1))
+        outcomes = cases_of(self._collected | self._passed, int(option("count", 1) or 1))
         if option("everhold_create"):
             named = {} if option("everhold_name") is None else {"name": option("everhold_name")}
             created = Gate.create(path, outcomes, artifact=artifact, **named)
             return 0, f"made {path}: {created.rules.cases:,} sealed cases"
         with Gate(path) as gate:
             known = gate.rules.cases + gate.rules.visible
-            if len(outcomes) < known and not self._not_collected:
+            if 0 < len(outcomes) < known and not self._not_collected:
                 raise InvalidOutcomes(
                     f"this run has {len(outcomes):,} of the gate's {known:,} tests. Expected all of them: leave out -k, -m "
                     "and paths. Nothing was charged."
@@ -118,19 +141,55 @@ class GatedRun:
         return 0 if result.promoted else KEPT, str(result)
 
 
+class _Stopped(Exception):
+    """A test tried to stop the run."""
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """What would stop the run is a failure of the test: else it would show which test did it."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, pytest.exit.Exception) as error:
+        raise _Stopped(f"{type(error).__name__} in a test") from None
+
+
+class Contained:
+    """No test stops the run. In every process that runs tests."""
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Before a test."""
+        with _failing():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """The test itself."""
+        with _failing():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """After it."""
+        with _failing():
+            return (yield)
+
+
 class _Sealed:
     """Says nothing about single tests: neither on the screen nor in pytest's cache."""
 
     def __init__(self, config: pytest.Config) -> None:
-        for name in ("lfplugin", "nfplugin", "stepwiseplugin"):
+        config.option.verbose = -1
+        for name in ("lfplugin", "nfplugin", "stepwiseplugin", "terminalprogress-plugin"):
             if config.pluginmanager.has_plugin(name):
                 config.pluginmanager.unregister(name=name)
         self._config = config
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str]:
-        """A dot for every test that has run."""
-        return ("", ".", "RUN") if report.when == "setup" else ("", "", "")
+        """Nothing, not even a dot: how long a test takes, and where a run ends, is up to the candidate."""
+        return ("", "", "")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-KEPT, WAITS = 1, 10
+KEPT, OLDER, WAITS = 1, 5, 10
 GatePath = Annotated[Path, typer.Argument(help="The gate's study, gate.everhold by custom.")]
 Scorer = Annotated[str | None, typer.Option(help="Which score to take, where a log has several.")]
 RequestIs = Annotated[
@@ -148,9 +150,10 @@ def _visible(given: str | None) -> Any:
 def _show(result: CheckResult, gaps: OutcomeGaps | None, as_json: bool) -> None:
     """The verdict; and on the error stream, which is the evaluator's, what is wrong with the file."""
     if gaps and not result.repeated:
+        lasting = "; if promoted, these gaps are the incumbent's failures from then on"
         note(
-            f"{gaps}. They count as failures. For the evaluator alone: do not show this line to those who make candidates. "
-            "--require-all refuses such a file."
+            f"{gaps}. They count as failures{lasting}. For the evaluator alone: do not show this line to those who make "
+            "candidates. --require-all refuses such a file."
         )
     if as_json:
         typer.echo(result.to_json())
@@ -158,6 +161,18 @@ def _show(result: CheckResult, gaps: OutcomeGaps | None, as_json: bool) -> None:
         say(str(result))
     if not result.promoted:
         raise typer.Exit(WAITS if result.verdict == "wait" else KEPT)
+
+
+@contextmanager
+def _told(as_json: bool) -> Iterator[None]:
+    """Also a check that is refused prints one object, so that a program need not read the error stream."""
+    try:
+        yield
+    except (eh.InvalidOutcomes, eh.GateUsedUp) as error:
+        if as_json:
+            verdict = "used_up" if isinstance(error, eh.GateUsedUp) else "invalid"
+            typer.echo(json.dumps({"kind": "gate_check", "verdict": verdict, "promoted": False, "reason": str(error)}))
+        raise
 
 
 @gate.command("check")
@@ -204,23 +219,23 @@ def check(
             "recorded verdict, and without them another file would get it as well. Nothing was charged."
         )
     called = candidate.stem if name is None else name
-    outcomes = read_outcomes(candidate, scorer=scorer, strict=False)
-    if server is not None:
-        with eh.connect(server, token) as connected:
-            remote = connected.gate(str(study))
-            gaps = remote.gaps(outcomes)
-            if require_all:
-                gaps.require_none()
-            checked = remote.check(outcomes, name=called, artifact=artifact, request_id=request_id)
-        _show(checked, gaps, as_json)
-        return
-    if incumbent is not None and not study.exists():
-        Gate.create(study, incumbent)
-    with Gate(study) as opened:
-        result = opened.check(
-            outcomes, name=called, artifact=artifact, request_id=request_id, who=who, require_all=require_all
-        )
-        gaps = opened.gaps(outcomes)
+    with _told(as_json):
+        outcomes = read_outcomes(candidate, scorer=scorer, strict=False)
+        if server is not None:
+            with eh.connect(server, token) as connected:
+                remote = connected.gate(str(study))
+                gaps = remote.gaps(outcomes)
+                if require_all:
+                    gaps.require_none()
+                result = remote.check(outcomes, name=called, artifact=artifact, request_id=request_id)
+        else:
+            if incumbent is not None and not study.exists():
+                Gate.create(study, incumbent)
+            with Gate(study) as opened:
+                result = opened.check(
+                    outcomes, name=called, artifact=artifact, request_id=request_id, who=who, require_all=require_all
+                )
+                gaps = opened.gaps(outcomes)
     _show(result, gaps, as_json)
 
 
@@ -233,7 +248,7 @@ def decide(study: GatePath, who: Who = None, request_id: RequestIs = None, as_js
 
         everhold gate decide gate.everhold
     """
-    with Gate(study) as opened:
+    with _told(as_json), Gate(study) as opened:
         result = opened.decide(request_id=request_id, who=who)
     _show(result, None, as_json)
 
@@ -272,6 +287,8 @@ def finish(
 def status(study: GatePath, as_json: AsJson = False, server: ServerAt = None, token: TokenIs = None) -> None:
     """Where the gate stands: what was checked, what is left. Works beside a process that checks.
 
+    Exit code 5 says that this is an older copy: another one has gone on.
+
     Example:
 
         everhold gate status gate.everhold
@@ -285,6 +302,8 @@ def status(study: GatePath, as_json: AsJson = False, server: ServerAt = None, to
         typer.echo(json.dumps(gate_status.to_dict()))
     else:
         say(str(gate_status))
+    if gate_status.older:
+        raise typer.Exit(OLDER)
 
 
 @gate.command("visible")

@@ -45,9 +45,16 @@ def mcp(
     if server is None and beside(study, "gate.json").exists():
         gate_tools(Gate(study)).run("stdio")
         return
-
+    if server is None and beside(study, "contest.json").exists():
+        raise eh.SettingError(
+            f"{study} is a contest, which takes submissions, not questions. An agent calls a command for each of them: "
+            "everhold score --help says how."
+        )
     if server is not None:
         with eh.connect(server, token) as connected:
+            if _is_gate(connected, str(study)):
+                gate_tools(connected.gate(str(study))).run("stdio")
+                return
             remote_study = connected.study(str(study))
             remote_study.status()  # a wrong name or token is reported now
             far_gate = None if gate is None else connected.gate(str(gate))
@@ -56,6 +63,15 @@ def mcp(
     with eh.Holdout.open(study, data=data, expect_head=expect_head) as holdout:
         holdout.who = "agent"
         tools(holdout, study.stem, closing=allow_close, gate=None if gate is None else Gate(gate)).run("stdio")
+
+
+def _is_gate(server: eh.Server, name: str) -> bool:
+    """Whether a gate of that name stands behind a server."""
+    try:
+        server.gate(name).status()
+    except eh.EverholdError:
+        return False
+    return True
 
 
 def register(app: typer.Typer) -> None:

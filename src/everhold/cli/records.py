@@ -16,6 +16,8 @@ from everhold.cli.app import AUDIT_FAILED, console, guarded, say
 from everhold.cli.asking import AsJson, ExpectHead, ServerAt, Study, TokenIs, remote
 from everhold.client.sync import RemoteStudy
 from everhold.clock import timestamp
+from everhold.gate.audit import GateAudit
+from everhold.gate.files import beside
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, LoggedRound, read_study
 from everhold.report import signature
 from everhold.report.certificate import AboutStudy, certificate_html, certificate_json, cite, guarantee
@@ -161,6 +163,8 @@ def _cut(one: LoggedQuestion | LoggedAct) -> bool:
 
 
 def _audited(study: Path, expect_head: str | None) -> eh.Audit:
+    if beside(study, "gate.json").exists():
+        return eh.Gate(study).audit(expect_head=expect_head)
     return eh.Holdout.audit_file(study, expect_head=expect_head)
 
 
@@ -175,15 +179,19 @@ def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False)
     if not study.is_file():
         raise eh.LedgerError(f"there is no study {study}. Check the name.")
     checked = _audited(study, expect_head)
+    gate = {"checks": checked.checks, "promotions": checked.promotions} if isinstance(checked, GateAudit) else {}
     if as_json:
         typer.echo(
-            json.dumps({"ok": checked.ok, "rounds": checked.rounds, "surprises": checked.surprises, "found": str(checked)})
+            json.dumps(
+                {"ok": checked.ok, "rounds": checked.rounds, "surprises": checked.surprises, "found": str(checked)} | gate
+            )
         )
     else:
         say(str(checked), style=None if checked.ok else "red")
         if checked.ok:
             file = read_study(study)
-            say(f"\n{guarantee(file.study)}\n\nTo cite: {cite(file)}")
+            said = checked.guarantee if isinstance(checked, GateAudit) else guarantee(file.study)
+            say(f"\n{said}\n\nTo cite: {cite(file)}")
     if not checked.ok:
         raise typer.Exit(AUDIT_FAILED)
 

@@ -98,7 +98,7 @@ def require_certifiable(rules: GateRules, privacy: Privacy | None) -> None:
     if _foreseen(rules, _first(rules, privacy), step):
         return
     least = smallest_step(rules, _first(rules, privacy))
-    can = "no step can" if least is None else f"steps of {_points(least)} or more can"
+    can = "The first check certifies no step" if least is None else f"The first check certifies steps of {_points(least)}"
     needed = _needed(plan[_named("each", "each promotion", rules)]) if rules.method == "mcnemar" else ""
     advice = (
         ""
@@ -107,8 +107,9 @@ def require_certifiable(rules: GateRules, privacy: Privacy | None) -> None:
         f"{max(_LOOKS, rules.generation):,} candidates."
     )
     raise SettingError(
-        f"promotions of {_points(step)} cannot be certified one by one with {rules.cases:,} cases: {can}{needed}. Nothing "
-        f"was made.{advice} everhold plan --gate says more."
+        f"promotions of {_points(step)} cannot be certified one by one with {rules.cases:,} cases, if candidates change a "
+        f"tenth of them. {can}{needed}. Nothing was made.{advice} everhold plan --gate says more, also for candidates that "
+        "change fewer cases (--changed)."
     )
 
 
@@ -118,7 +119,11 @@ def _points(step: float) -> str:
 
 def _needed(contract: GateContract) -> str:
     """How many cases it would take, where cases pass or fail."""
-    return "" if contract.rows_needed is None else f". About {contract.rows_needed:,} cases would be enough"
+    return (
+        ""
+        if contract.rows_needed is None
+        else f". After some candidates that are kept out, it takes about {contract.rows_needed:,} cases"
+    )
 
 
 def _named(kind: str, alone: str, rules: GateRules) -> str:

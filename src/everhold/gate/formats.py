@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -16,17 +15,21 @@ from xml.etree import ElementTree
 
 from everhold.data.database_urls import is_url
 from everhold.errors import InvalidOutcomes
+from everhold.gate.candidate_files import MOST_BYTES, candidate_outcomes
 from everhold.gate.outcomes import Outcomes
+from everhold.gate.records import (
+    IDS,
+    METRIC,
+    SCORES,
+    csv_columns,
+    first_of,
+    junit_outcome,
+    refuse_document_type,
+    well_formed,
+)
 
 __all__ = ["parse_outcomes", "read_expected", "read_outcomes", "sample_outcomes"]
 
-_MOST_BYTES = 256 * 2**20
-_IDS = ("id", "case", "case_id", "task_id", "instance_id", "sample_id", "name", "test", "nodeid")
-_SCORES = ("score", "outcome", "value", "passed", "pass", "result", "correct", "resolved", "status", "reward")
-_METRIC = re.compile(r"^\s*METRIC\s+(?P<name>[^=\n]+?)\s*=\s*(?P<value>\S+)\s*$", re.MULTILINE)
-_FORBIDDEN = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F])|0*(?:[0-8]|1[1245-9]|2\d|3[01]));"
-)
 _Pairs = Iterator[tuple[Any, Any]]
 
 
@@ -36,7 +39,8 @@ def read_outcomes(source: object, *, scorer: str | None = None, strict: bool = T
     Args:
         source: `{case: score}`, or a path. The file's form is found from its name and content.
         scorer: which score to take, where a log has several.
-        strict: whether a value that is not a score is an error; else it is a failure.
+        strict: whether a value that is not a score is an error, as for an incumbent. Else it is a failure, and so is
+            whatever else a candidate can cause (`candidate_files`).
 
     Raises:
         InvalidOutcomes: the file is not there, has another form, or holds no outcomes.
@@ -51,19 +55,31 @@ def read_outcomes(source: object, *, scorer: str | None = None, strict: bool = T
         raise InvalidOutcomes("outcomes are given as a URL. Expected {case: score} or a path to a file.")
     path = Path(source)
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InvalidOutcomes(f"{path} is larger than {_MOST_BYTES // 2**20} MB. Expected a file of outcomes.")
-        content = path.read_bytes()
+        if strict and path.stat().st_size > MOST_BYTES:
+            raise InvalidOutcomes(f"{path} is larger than {MOST_BYTES // 2**20} MB. Expected a file of outcomes.")
+        content = path.read_bytes() if strict or _is_zipped(path) else _beginning(path)
     except OSError as error:
         raise InvalidOutcomes(f"{path} cannot be read ({error.strerror}). Expected a file of outcomes.") from None
     return parse_outcomes(path, content, scorer=scorer, strict=strict)
+
+
+def _is_zipped(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES)
 
 
 def parse_outcomes(path: str | Path, content: bytes, *, scorer: str | None = None, strict: bool = True) -> Outcomes:
     """Outcomes from the content of a file; its name helps to find its form, and stands in errors."""
     path = Path(path)
     try:
-        return Outcomes.of(_pairs(path, content, scorer, strict), strict=strict)
+        if not strict:
+            return candidate_outcomes(path, content, scorer)
+        return Outcomes.of(_pairs(path, content, scorer))
     except InvalidOutcomes as error:
         raise InvalidOutcomes(f"{path}: {error}") from None
     except (UnicodeError, ValueError, KeyError, TypeError, AttributeError, csv.Error, zipfile.BadZipFile, RecursionError):
@@ -84,7 +100,7 @@ def read_expected(path: Path) -> dict[str, Any]:
     return expected
 
 
-def _pairs(path: Path, content: bytes, scorer: str | None, strict: bool) -> _Pairs:
+def _pairs(path: Path, content: bytes, scorer: str | None) -> _Pairs:
     if content[:2] == b"PK":
         return _zipped(path, content, scorer)
     text = content.decode("utf-8-sig")
@@ -95,72 +111,57 @@ def _pairs(path: Path, content: bytes, scorer: str | None, strict: bool) -> _Pai
         return _csv(text)
     if start in ("{", "["):
         try:
-            return _json(json.loads(text), scorer, strict)
+            return _json(json.loads(text), scorer)
         except json.JSONDecodeError:
-            return _records((json.loads(line) for line in text.split("\n") if line.strip()), scorer, strict)
-    if _METRIC.search(text):
-        return ((found["name"], found["value"]) for found in _METRIC.finditer(text))
+            return _records((json.loads(line) for line in text.split("\n") if line.strip()), scorer)
+    if METRIC.search(text):
+        return ((found["name"], found["value"]) for found in METRIC.finditer(text))
     return _csv(text)
 
 
-def _json(content: Any, scorer: str | None, strict: bool) -> _Pairs:
+def _json(content: Any, scorer: str | None) -> _Pairs:
     if isinstance(content, list):
-        return _records(iter(content), scorer, strict)
+        return _records(iter(content), scorer)
     if isinstance(content.get("samples"), list) and "eval" in content:
         return sample_outcomes(content["samples"], scorer)
     for name in ("outcomes", "results", "cases"):
         if isinstance(content.get(name), dict | list):
-            return _json(content[name], scorer, strict)
-    if _first(content, _IDS) is not None and _first(content, _SCORES) is not None:  # JSONL of one line
-        return _records(iter([content]), scorer, strict)
+            return _json(content[name], scorer)
+    if first_of(content, IDS) is not None and first_of(content, SCORES) is not None:  # JSONL of one line
+        return _records(iter([content]), scorer)
     return iter(content.items())
 
 
-def _records(records: Iterator[Any], scorer: str | None, strict: bool) -> _Pairs:
-    """Records with an id and a score. In a candidate's file one without a score is a failure, one without an id nothing."""
+def _records(records: Iterator[Any], scorer: str | None) -> _Pairs:
+    """Records with an id and a score."""
     for record in records:
         if isinstance(record, list | tuple) and len(record) == 2:
             yield record[0], record[1]
             continue
-        case = _first(record, _IDS) if isinstance(record, dict) else None
-        score = scorer if scorer is not None else _first(record, _SCORES) if case is not None else None
-        if case is not None and (score is not None or not strict):
-            yield record[case], None if score is None else record.get(score)
+        case = first_of(record, IDS) if isinstance(record, dict) else None
+        score = scorer if scorer is not None else first_of(record, SCORES) if case is not None else None
+        if case is not None and score is not None:
+            yield record[case], record.get(score)
         elif isinstance(record, dict) and len(record) == 1:  # {"case-1": 1}
             yield from record.items()
-        elif strict:
+        else:
             raise InvalidOutcomes('a record has no id or no score. Expected {"id": "case-1", "score": 1} in every line.')
 
 
-def _first(record: Any, names: tuple[str, ...]) -> str | None:
-    return next((name for name in names if name in record), None)
-
-
 def _csv(text: str) -> _Pairs:
-    head = text.partition("\n")[0]
-    separator = max(",;\t", key=head.count)
-    rows = csv.DictReader(io.StringIO(text), delimiter=separator)
-    names = [name for name in rows.fieldnames or () if name]
-    lower = {name.strip().lower(): name for name in names}
-    case = next((lower[name] for name in _IDS if name in lower), None)
-    score = next((lower[name] for name in _SCORES if name in lower), None)
-    if case is None or score is None:
-        raise InvalidOutcomes("the columns id and score are missing. Expected a first line such as `id,score`.")
+    separator, _, case, score = csv_columns(text)
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
     return ((row[case], row[score]) for row in rows)
 
 
 def _junit(text: str) -> _Pairs:
-    """Every test case with its outcome; `tests/a.py::test_b` as pytest names it, where the class name allows it."""
-    if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise InvalidOutcomes("the XML declares a document type. Expected plain JUnit XML.")
+    """Every test case with its outcome."""
+    refuse_document_type(text)
     try:
-        root = ElementTree.fromstring(_FORBIDDEN.sub("?", text))
+        root = ElementTree.fromstring(well_formed(text))
     except ElementTree.ParseError:
         raise InvalidOutcomes("the XML is not well-formed. Expected JUnit XML.") from None
-    for case in root.iter("testcase"):
-        bad = any(case.find(name) is not None for name in ("failure", "error", "skipped"))
-        where = case.get("classname") or case.get("file") or ""
-        yield f"{where}::{case.get('name', '')}" if where else case.get("name", ""), not bad
+    return map(junit_outcome, root.iter("testcase"))
 
 
 def sample_outcomes(samples: list[Any], scorer: str | None) -> _Pairs:
@@ -196,7 +197,7 @@ def _zipped(path: Path, content: bytes, scorer: str | None) -> _Pairs:
             for member in archive.infolist()
             if member.filename.startswith("samples/") and member.filename.endswith(".json")
         ]
-        if sum(member.file_size for member in members) > 8 * _MOST_BYTES:
+        if sum(member.file_size for member in members) > 8 * MOST_BYTES:
             raise InvalidOutcomes("the log is too large when it is unpacked.")
         try:
             return sample_outcomes([json.loads(archive.read(member)) for member in members], scorer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -31,6 +31,7 @@ from everhold.errors import (
     SettingError,
     require_number,
 )
+from everhold.gate.audit import GateAudit
 from everhold.gate.cases import in_use, visible_cases
 from everhold.gate.certifiable import require_certifiable
 from everhold.gate.create import create_gate
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.gate.outcomes import OutcomeGaps, Outcomes
-    from everhold.ledger.audit import Audit
     from everhold.ledger.reader import StudyFile
     from everhold.ledger.rounds import RecordedAct
 
@@ -375,7 +375,9 @@ class Gate:
             self._require_usable(holdout, checks)
             entry["digest"] = self._store.keep(blinded(steps))  # before it is checked: it may be compared with later
             if self.rules.generation == 1:
-                return self._check(holdout, [entry], entry, request_id, who)
+                result = self._check(holdout, [entry], entry, request_id, who)
+                again = result.state == "kept" and wanted_name is not None and _same_name(wanted_name, incumbent["name"])
+                return replace(result, is_incumbent=again)
             self._waiting.add(entry, request_id)
             return self._check_if_full(holdout, entry, who)
 
@@ -406,7 +408,7 @@ class Gate:
         everything = self._cases.everything
         known_cases = set(everything)
         strange = [case for case in outcomes.cases if case not in known_cases]
-        if strange:
+        if strange and not outcomes.printed:
             raise InvalidOutcomes(
                 f"{len(strange):,} of {len(outcomes.cases):,} cases are not the gate's, for example {strange[0]!r}. "
                 f"Expected the same {len(everything):,} cases that it was made with. Nothing was charged."
@@ -569,7 +571,7 @@ class Gate:
         """The last act: how much better the present incumbent is than the first one. The gate checks nothing afterwards.
 
         The gain on the sealed cases is disclosed, with a lower end for the population that is valid at the same time as
-        every certified promotion.
+        every certified promotion, and never below the sum of what these certify.
         """
         with self._turn() as holdout:
             checks = self._checks(holdout)
@@ -609,11 +611,23 @@ class Gate:
         return plan.noisy_outcome(int(_private(holdout).noisy_total(int((last - first).sum()))), price)
 
     def _total(self, holdout: Holdout, result: dict[str, Any]) -> TotalGain:
-        return TotalGain(result["gain"], result["low"], holdout.budget.code.checks[1], result["price"])
+        promotions = holdout.budget.code.checks[1]
+        low = result["low"]
+        if self.rules.certify == "each" and promotions:  # all at the same time, so they add up (docs/theory/gate.md)
+            low = max(low, promotions * self.rules.by / SCORE_ONE)
+        return TotalGain(result["gain"], low, promotions, result["price"])
 
     def status(self) -> GateStatus:
-        """Where the gate stands, from public files. Works beside a process that checks."""
-        return self.status_in(read_study(self.path))
+        """Where the gate stands, from public files. Works beside a process that checks.
+
+        `older` is true of a copy that another one has left behind, by this user's registry: it checks nothing.
+        """
+        newest = None
+        with suppress(LedgerError):  # who may not use the registry may read the file all the same
+            newest = self._registry.newest_head(self.id)  # before the file, which goes ahead of it
+        found = self.status_in(read_study(self.path))
+        records = int(newest.partition(":")[0]) if newest else 0
+        return replace(found, older=records > int(found.head.partition(":")[0]))
 
     def status_in(self, file: StudyFile) -> GateStatus:
         """Where the gate stands by its study's file, which was read."""
@@ -637,10 +651,14 @@ class Gate:
             )
             return status, holdout
 
-    def audit(self) -> Audit:
+    def audit(self, *, expect_head: str | None = None) -> GateAudit:
         """Check the ledger: its chain, its bytes, every price and every verdict, and that all have the gate's contract."""
-        audit = Holdout.audit_file(self.path)
+        plain = Holdout.audit_file(self.path, expect_head=expect_head)
+        audit = GateAudit(plain.rounds, plain.surprises, plain.unchecked, plain.deviation, rules=self.rules)
         for act in read_study(self.path).acts if audit.ok else ():
+            if act.act == "check":
+                promoted = act.result is not None and act.result["promoted"]
+                audit = replace(audit, checks=audit.checks + 1, promotions=audit.promotions + promoted)
             if act.act == "check" and act.result is not None:
                 certified = act.result["promoted"] and self.rules.certify == "each"
                 if (act.result["by"], act.result["certified"]) != (self.rules.by / SCORE_ONE, certified):
@@ -669,6 +687,11 @@ def _incumbent_gaps(missing: int, cases: int) -> str:
         "failures, and the next candidate would look better than it is. Run them again. Where the incumbent failed, write 0 "
         'or "error"; if all of them are failures, say so (allow_missing=True, --allow-missing). Nothing was made.'
     )
+
+
+def _same_name(wanted: str, name: str) -> bool:
+    """Whether a candidate was called so, also where a number had to tell it from an earlier one."""
+    return re.fullmatch(rf"{re.escape(wanted)}( \(\d+\))?", name) is not None
 
 
 def _require_same(entry: dict[str, Any], asked: tuple[str | None, str | None] | None, request_id: str) -> None:

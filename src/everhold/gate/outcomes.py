@@ -7,7 +7,7 @@ whether its check is refused, which would be a free bit about that case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Real
@@ -85,35 +85,40 @@ class Outcomes:
     """Cases of which a run has no outcome: null, NaN, an empty text or list. They count as failures."""
     strange: frozenset[str] = frozenset()
     """Cases of which a run has something that is not a score. They count as failures."""
+    printed: bool = False
+    """Whether they were found in what a program printed, so that lines of other names mean nothing."""
 
     @classmethod
-    def of(cls, given: Mapping[Any, Any] | Iterable[tuple[Any, Any]], *, strict: bool = True) -> Outcomes:
+    def of(
+        cls, given: Mapping[Any, Any] | Iterable[tuple[Any, Any]], *, strict: bool = True, printed: bool = False
+    ) -> Outcomes:
         """From a mapping of case ids to scores, or from pairs, in which a case may occur once for each run.
 
         Args:
             given: the scores.
-            strict: whether a value that is not a score is an error; else it is a failure.
+            strict: whether a value that is not a score is an error, as for an incumbent; else it is a failure, and
+                a file without any outcome is one of failures.
+            printed: whether they were found in what a program printed.
 
         Raises:
-            InvalidOutcomes: nothing is there, or something is not a score.
+            InvalidOutcomes: with `strict` nothing is there, or something is not a score; entries that are no pairs.
         """
         if isinstance(given, Outcomes):
             return given
-        pairs = given.items() if isinstance(given, Mapping) else given
         runs: dict[str, tuple[float, ...]] = {}
         empty, strange = set(), set()
-        for case, value in pairs:
+        for case, value in given.items() if isinstance(given, Mapping) else _pairs(given):
             name = str(case)
-            run_values = value if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [value]
+            run_values = _several(value)
             scores = [score_of(run_value, name) if strict else _score_or_none(run_value, name) for run_value in run_values]
             if None in scores:
                 strange.add(name)
             if not scores or any(_is_empty(run_value) for run_value in run_values):
                 empty.add(name)
             runs[name] = runs.get(name, ()) + (tuple(score or 0.0 for score in scores) or (0.0,))
-        if not runs:
+        if not runs and strict:
             raise InvalidOutcomes("there are no outcomes. Expected a score for each case: {'case-1': 1, 'case-2': 0, ...}.")
-        return cls(runs, frozenset(empty), frozenset(strange))
+        return cls(runs, frozenset(empty), frozenset(strange), printed)
 
     @property
     def pass_fail(self) -> bool:
@@ -179,7 +184,10 @@ def score_of(value: object, case: str) -> float:
         raise InvalidOutcomes(
             f"case {case!r} has an outcome of type {type(value).__name__}. Expected a number between 0 and 1, pass or fail."
         )
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of some hundred digits
+        number = 2.0
     if not isfinite(number):
         return 0.0
     if not 0.0 <= number <= 1.0:
@@ -191,14 +199,40 @@ def score_of(value: object, case: str) -> float:
 
 
 def _score_or_none(value: object, case: str) -> float | None:
+    """The score; None where it is none. Whatever a value does, it is not the candidate that decides what is refused."""
     try:
         return score_of(value, case)
-    except InvalidOutcomes:
+    except Exception:
         return None
+
+
+def _pairs(given: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Cases with scores. An entry that is None is left out: its case has no outcome."""
+    for pair in given:
+        if pair is None:
+            continue
+        try:
+            case, value = pair
+        except (TypeError, ValueError):
+            raise InvalidOutcomes(
+                f"an entry is of type {type(pair).__name__}. Expected {{case: score}}, or pairs of a case and its score. "
+                "Nothing was charged."
+            ) from None
+        yield case, value
+
+
+def _several(value: Any) -> Sequence[Any]:
+    """The scores of all runs."""
+    if isinstance(value, np.ndarray):
+        return [value.item()] if value.ndim == 0 else list(value)
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]
 
 
 def _is_empty(value: object) -> bool:
     """Whether nothing was found out: no value, or one that is no number. An error is an outcome: a failure."""
     if isinstance(value, str):
         return value.strip().lower() in _EMPTY
-    return value is None or (isinstance(value, Real) and not isfinite(value))
+    try:
+        return value is None or (isinstance(value, Real) and not isfinite(value))
+    except OverflowError:  # a whole number of some hundred digits
+        return False

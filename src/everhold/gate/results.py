@@ -37,6 +37,8 @@ class CheckResult(JsonResult):
         waiting: candidates that wait for the generation to be full.
         price: the price in nats that a promotion was judged at.
         repeated: whether it is the recorded verdict of an earlier request with the same id: these outcomes were not checked.
+        is_incumbent: whether a candidate that was kept out came under the incumbent's own name: perhaps a job that was tried
+            again.
     """
 
     promoted: bool
@@ -50,6 +52,7 @@ class CheckResult(JsonResult):
     waiting: int
     price: float
     repeated: bool = False
+    is_incumbent: bool = False
 
     def __bool__(self) -> bool:
         return self.promoted
@@ -72,6 +75,11 @@ class CheckResult(JsonResult):
 
     def __str__(self) -> str:
         text = f"{self.verdict}: {self.name}: {self.reason} ({_counted(self.checks, self.promotions)})"
+        if self.is_incumbent:
+            text += (
+                "\nA candidate of that name is already the incumbent. If a job was tried again: it needs a request id "
+                "(--request-id), which gets the recorded verdict, uncharged."
+            )
         return f"{text}\n{_REPEATED}" if self.repeated else text
 
     def __repr__(self) -> str:
@@ -81,7 +89,7 @@ class CheckResult(JsonResult):
         """Everything, ready for JSON."""
         return {
             "kind": "gate_check",
-            "verdict": "promote" if self.promoted else "keep",
+            "verdict": self.verdict,
             **asdict(self),
             "reason": self.reason,
         }
@@ -89,8 +97,9 @@ class CheckResult(JsonResult):
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> CheckResult:
         """The same again, equal to the bit."""
-        values = {name: given[name] for name in cls.__slots__ if name != "repeated"}
-        return cls(**values, repeated=given.get("repeated", False))
+        late = ("repeated", "is_incumbent")
+        values = {name: given[name] for name in cls.__slots__ if name not in late}
+        return cls(**values, **{name: given.get(name, False) for name in late})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,7 @@ class GateStatus(JsonResult):
         smallest: a candidate that is better by so much is promoted by the next check with a probability of 80 %; None where
             that is true of none, or where promotions are not certified one by one.
         left_at_first: what `left` was before the first check.
+        older: whether this is an older copy of the gate: another one has gone on, and this one checks nothing.
     """
 
     cases: int
@@ -139,6 +149,7 @@ class GateStatus(JsonResult):
     step: float | None = None
     smallest: float | None = None
     left_at_first: dict[str, int] = field(default_factory=dict)
+    older: bool = False
 
     def __str__(self) -> str:
         shown = "" if not self.visible else f" and {self.visible:,} visible ones"
@@ -151,6 +162,12 @@ class GateStatus(JsonResult):
             + (f"; {self.waiting:,} candidates wait" if self.waiting else "")
             + (f"; {self.interrupted:,} checks were interrupted, and charged" if self.interrupted else ""),
         ]
+        if self.older:
+            lines.insert(
+                0,
+                "This is an older copy of the gate: another one has gone on, and more was disclosed than is shown here. It "
+                "checks nothing: use the newest copy.",
+            )
         if self.finished:
             lines.append("The last act was made: the gate checks nothing more.")
         elif self.used_up and self.privacy is not None and not self.privacy["promotions_left"]:
@@ -168,24 +185,41 @@ class GateStatus(JsonResult):
                 lines.append(
                     "The next check can certify no step with a probability of 80 %."
                     if self.smallest is None
-                    else f"The next check certifies a step of {100 * self.smallest:.3g} points, with a probability of 80 %."
+                    else f"The next check certifies a step of {100 * self.smallest:.3g} points, with a probability of 80 %, "
+                    f"for a candidate that changes {max(10.0, 100 * self.smallest):.3g} % of the cases; one that changes "
+                    "fewer needs less."
                 )
-            lines.append(
-                f"The next promotion is judged at {self.price:.1f} nats: a lead must be {width_factor(self.price):.1f} "
-                f"times as large as for a plain 95 % interval{', and larger for the noise' if self.privacy else ''}."
-            )
+            lines.append(self._rule())
         if self.privacy is not None:
             lines.append(self.privacy["text"])
         if self.new_budget is not None:
             lines.append(f"New budget for cases that had one: {self.new_budget}")
         return "\n".join(lines)
 
+    def _rule(self) -> str:
+        """How the next candidate is judged."""
+        if self.certify == "final":
+            margin = f" over {self.by:.4g}" if self.by else ""
+            return f"The next candidate is promoted if its mean lead{margin} on the sealed cases is more than " + (
+                "about two standard errors and the noise allow for." if self.privacy else "one standard error."
+            )
+        return (
+            f"The next promotion is judged at {self.price:.1f} nats: a lead must be {width_factor(self.price):.1f} "
+            f"times as large as for a plain 95 % interval{', and larger for the noise' if self.privacy else ''}."
+        )
+
     def _left(self, points: str, count: int) -> str:
         if count:
             return f"{_plural(count, 'more promotion')} of {points} points {'are' if count > 1 else 'is'} possible."
         if self.left_at_first.get(points) == 0:
-            return f"Promotions of {points} points can never be certified with {self.cases:,} cases."
-        return f"Promotions of {points} points cannot be certified any more with {self.cases:,} cases."
+            return f"{self._candidate(points)} is probably not promoted with {self.cases:,} cases."
+        return f"{self._candidate(points)} is probably not promoted any more with {self.cases:,} cases."
+
+    @staticmethod
+    def _candidate(points: str) -> str:
+        """Of which candidates forecasts speak: those that change fewer cases are promoted sooner."""
+        changed = f"{max(10.0, float(points)):.4g}"
+        return f"A candidate that is {points} points better and changes {changed} % of the cases"
 
     def __repr__(self) -> str:
         return f"GateStatus({_counted(self.checks, self.promotions)}, {self.price:.1f} nats)"

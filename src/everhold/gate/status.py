@@ -42,6 +42,7 @@ def gate_status(
     steps = _steps(rules) if rules.certify == "each" else {}
     promise = None if budget.privacy is None else budget.privacy.terms.promise
     over = used_up(rules, budget)
+    shared = rules.new_budget is not None
     return GateStatus(
         cases=rules.cases,
         visible=rules.visible,
@@ -64,7 +65,7 @@ def gate_status(
         finished=finished,
         new_budget=rules.new_budget,
         head=str(head),
-        privacy=None if budget.privacy is None else _privacy(budget.privacy),
+        privacy=None if budget.privacy is None else _privacy(budget.privacy, shared=shared),
     )
 
 
@@ -73,8 +74,15 @@ def _left(rules: GateRules, budget: Budget, step: float) -> int:
     return left(rules, budget, step, None if budget.privacy is None else _promotions_paid_for(budget.privacy))
 
 
-def _privacy(account: PrivacyAccount) -> dict[str, Any]:
-    """What a private gate promises about every sealed case, and what of it is spent."""
+def _privacy(account: PrivacyAccount, *, shared: bool) -> dict[str, Any]:
+    """What a private gate promises about every sealed case, and what of it is spent.
+
+    Args:
+        account: of the gate.
+        shared: whether its cases had a gate before, so that this promise is not about everything ever disclosed.
+    """
+    about = "everything that this gate discloses" if shared else "everything ever disclosed"
+    others = "" if not shared else ". Other gates of these cases disclosed more: add their ε and δ to these"
     promise, left = account.terms.promise, _promotions_paid_for(account)
     charged = f"{account.bits:,} promotion{'' if account.bits == 1 else 's'} charged"
     more = f"{100.0 * account.share_left:.0f} % left ({left:,} more promotion{'' if left == 1 else 's'})"
@@ -85,8 +93,8 @@ def _privacy(account: PrivacyAccount) -> dict[str, Any]:
         "releases_charged": account.releases,
         "share_left": account.share_left,
         "promotions_left": left,
-        "text": f"privacy ε = {promise.epsilon:g}, δ = {promise.delta:g} for everything ever disclosed about a sealed case: "
-        f"{charged}, {more}",
+        "text": f"privacy ε = {promise.epsilon:g}, δ = {promise.delta:g} for {about} about a sealed case: "
+        f"{charged}, {more}{others}",
     }
 
 

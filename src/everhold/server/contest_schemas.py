@@ -163,6 +163,7 @@ class GateCheckOut(BaseModel):
     price: float
     repeated: bool = Field(description="The recorded verdict of an earlier request: these outcomes were not checked.")
     reason: str
+    is_incumbent: bool = Field(default=False, description="Whether a candidate of that name is already the incumbent.")
 
 
 class GatePrivacyOut(BaseModel):
@@ -205,6 +206,7 @@ class GateStatusOut(BaseModel):
         description="A step that the next check certifies with a probability of 80 %; null where there is none."
     )
     left_at_first: dict[str, int] = Field(description="What `left` was before the first check.")
+    older: bool = Field(default=False, description="Whether the registry knows a newer copy of this gate.")
 
 
 class TotalGainOut(BaseModel):

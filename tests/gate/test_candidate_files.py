@@ -1,0 +1,220 @@
+"""What a candidate does on one case never decides whether its check is refused: a refusal is free, and would be a bit."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.bounds.gain import SCORE_ONE
+from everhold.errors import InvalidOutcomes
+from everhold.gate import candidate_files
+from everhold.gate.formats import read_outcomes
+from everhold.gate.outcomes import Outcomes
+
+CASES = [f"c{number}" for number in range(8)]
+ODD = "c3"
+NESTED = "[" * 100_000 + "]" * 100_000
+PRINTED = [
+    "x" * 140_000,
+    "<!DOCTYPE html>",
+    "\x00\x07\ufffe",
+    '"',
+    "1" * 5_000,
+    "caf\u00e9",
+    "{",
+    "?><!DOCTYPE a",
+]
+
+
+def _json_records(printed):
+    return json.dumps([{"id": case, "score": 1, "output": printed if case == ODD else "ok"} for case in CASES])
+
+
+def _lines(printed):
+    return "\n".join(json.dumps({"id": case, "score": 1, "output": printed if case == ODD else "ok"}) for case in CASES)
+
+
+def _csv(printed):
+    return "id,score,output\n" + "".join(
+        '{},1,"{}"\n'.format(case, (printed if case == ODD else "ok").replace('"', '""')) for case in CASES
+    )
+
+
+def _junit(printed):
+    inside = {case: printed if case == ODD else "ok" for case in CASES}
+    cases = "".join(
+        f'<testcase name="{case}"><system-out><![CDATA[{inside[case]}]]></system-out></testcase>' for case in CASES
+    )
+    return f'<?xml version="1.0"?><!-- made by a runner --><testsuite>{cases}</testsuite>'
+
+
+def _metrics(printed):
+    return "".join(f"out: {printed if case == ODD else 'ok'}\nMETRIC {case}=1\n" for case in CASES)
+
+
+FORMS = {"a.json": _json_records, "a.jsonl": _lines, "a.csv": _csv, "a.xml": _junit, "a.log": _metrics}
+
+
+@pytest.mark.parametrize("printed", PRINTED, ids=range(len(PRINTED)))
+@pytest.mark.parametrize("name", FORMS)
+def test_what_a_candidate_prints_changes_nothing(tmp_path, name, printed):
+    path = tmp_path / name
+    path.write_text(FORMS[name](printed), encoding="utf-8")
+    assert read_outcomes(path, strict=False).passes(CASES).tolist() == [SCORE_ONE] * len(CASES)
+
+
+RAW = {
+    "deep.json": f'{{"outcomes": {{"a": 1, "b": {NESTED}, "c": 1}}}}',
+    "deep records.json": f'[{{"id": "a", "score": 1}}, {{"id": "b", "parsed": {NESTED}}}, {{"id": "c", "score": 1}}]',
+    "deep.jsonl": f'{{"id": "a", "score": 1}}\n{{"id": "b", "parsed": {NESTED}}}\n{{"id": "c", "score": 1}}\n',
+    "long number.json": f'{{"a": 1, "b": {"1" * 5_000}, "c": 1}}',
+    "exponent.json": '{"a": 1, "b": 1e400, "c": 1}',
+    "not a number.json": '{"a": 1, "b": NaN, "c": 1}',
+    "surrogate.json": '{"a": 1, "b": "\\ud800", "c": 1}',
+    "control.json": '{"a": 1, "b": "\x01\x02", "c": 1}',
+    "cut.jsonl": '{"id": "a", "score": 1}\n{"id": "b", "sco\n{"id": "c", "score": 1}\n',
+    "raw lines.csv": "id,score,output\na,1,ok\nb,?,first\nsecond\nc,1,ok\n",
+    "returns.csv": "id,score,output\na,1,ok\nb,?,x\ry\nc,1,ok\n",
+    "references.xml": '<s><testcase name="a"/><testcase name="b"><failure>&#xD800;&#9999999999;</failure></testcase>'
+    '<testcase name="c"/></s>',
+    "a line.log": "METRIC a=1\nMETRIC loss=3\nMETRIC c=1\n",
+    "brace.log": "{\nMETRIC a=1\nMETRIC c=1\n",
+}
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_a_case_that_cannot_be_read_is_a_failure(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(RAW[name], encoding="utf-8", newline="")
+    assert read_outcomes(path, strict=False).passes(["a", "b", "c"]).tolist() == [SCORE_ONE, 0, SCORE_ONE]
+
+
+CUT = {
+    "cut.xml": ('<s><testcase name="a"/><testcase name="b"><failure>\x00</fail', [SCORE_ONE, 0]),
+    "nothing.xml": ("<s><testcase", [0, 0]),
+    "cut.json": ('{"a": 1, "b": ', [0, 0]),
+    "none.json": ("{}", [0, 0]),
+    "none.jsonl": ("[]", [0, 0]),
+    "none.csv": ("id,score\n", [0, 0]),
+    "empty.csv": ("", [0, 0]),
+    "nothing measured.log": ("everything crashed\n", [0, 0]),
+    "cut.eval": ("PK\x03\x04broken", [0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_file_that_ends_early_holds_failures(tmp_path, name):
+    path = tmp_path / name
+    content, wanted = CUT[name]
+    path.write_text(content, encoding="utf-8")
+    assert read_outcomes(path, strict=False).passes(["a", "b"]).tolist() == wanted
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_bytes(b"METRIC a=1\nout: \xff\xfe\nMETRIC b=1\n")
+    assert read_outcomes(path, strict=False).passes(["a", "b"]).tolist() == [SCORE_ONE] * 2
+
+
+def test_of_a_huge_file_the_beginning_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(candidate_files, "MOST_BYTES", 60)
+    monkeypatch.setattr("everhold.gate.formats.MOST_BYTES", 60)
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "a", "score": 1}\n{"id": "b", "score": 1, "output": "' + "x" * 1_000 + '"}\n')
+    assert read_outcomes(path, strict=False).passes(["a", "b"]).tolist() == [SCORE_ONE, 0]
+    with pytest.raises(InvalidOutcomes, match="larger than"):
+        read_outcomes(path)
+
+
+@pytest.mark.parametrize("wrong", ["name,colour\na,red\n", '<?xml version="1.0"?><!-- x --><!DOCTYPE y><s/>'])
+def test_what_stands_before_all_cases_is_the_evaluators(tmp_path, wrong):
+    path = tmp_path / ("a.csv" if wrong[0] == "n" else "a.xml")
+    path.write_text(wrong)
+    with pytest.raises(InvalidOutcomes):
+        read_outcomes(path, strict=False)
+
+
+def _log(samples, **header):
+    return json.dumps({"eval": header, "samples": samples})
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("scorer", [None, "match"])
+def test_a_log_in_which_nothing_was_scored(tmp_path, scorer, zipped):
+    """A candidate that raises everywhere but where a case has a property: both logs are checked."""
+    path = tmp_path / ("a.eval" if zipped else "a.json")
+    for present in (False, True):
+        samples = [{"id": case, "error": {"message": "boom"}} for case in CASES]
+        if present:
+            samples[3] = {"id": ODD, "scores": {"match": {"value": "C"}}}
+        if zipped:
+            with zipfile.ZipFile(path, "w") as archive:
+                for sample in samples:
+                    archive.writestr(f"samples/{sample['id']}.json", json.dumps(sample))
+                archive.writestr("samples/broken.json", NESTED[:100_000])
+        else:
+            path.write_text(_log([*samples, None, {"scores": 3}]))
+        found = read_outcomes(path, strict=False, scorer=scorer)
+        assert found.passes(CASES).tolist() == [SCORE_ONE * (present and case == ODD) for case in CASES]
+
+
+def test_several_scorers_are_told_apart_by_the_head_of_a_log(tmp_path):
+    path = tmp_path / "a.json"
+    several = {"one": {"value": "C"}, "two": {"value": "C"}}
+    path.write_text(_log([{"id": "a", "scores": several}, {"id": "b", "scores": {"one": {"value": "C"}}}]))
+    assert read_outcomes(path, strict=False).passes(["a", "b"]).tolist() == [0, SCORE_ONE]
+    for samples in ([], [{"id": "a", "scores": several}]):
+        path.write_text(_log(samples, scorers=[{"name": "one"}, {"name": "two"}]))
+        with pytest.raises(InvalidOutcomes, match="several scorers"):
+            read_outcomes(path, strict=False)
+
+
+class Hostile:
+    """A value that raises whatever is done with it."""
+
+    def __float__(self):
+        raise RuntimeError
+
+    __eq__ = __hash__ = __str__ = __repr__ = __float__
+
+
+ODD_VALUES = [10**400, -(10**400), Fraction(10**400), "1" * 5_000, "1e400", b"1", Hostile(), np.array(None), [[1]], {1}]
+
+
+@pytest.mark.parametrize("value", ODD_VALUES, ids=range(len(ODD_VALUES)))
+def test_no_value_raises(value):
+    assert Outcomes.of({"a": 1, "b": value}, strict=False).passes(["a", "b"]).tolist() == [SCORE_ONE, 0]
+
+
+def test_whole_numbers_beyond_all_bounds_are_no_scores_of_an_incumbent():
+    with pytest.raises(InvalidOutcomes, match="outside 0 to 1"):
+        Outcomes.of({"a": 10**400})
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_entries_that_are_no_pairs_are_refused_in_words(strict):
+    with pytest.raises(InvalidOutcomes, match="of type int"):
+        Outcomes.of([1, 2], strict=strict)
+
+
+def test_pairs_may_have_holes():
+    assert Outcomes.of([("a", 1), None], strict=False).passes(["a", "b"]).tolist() == [SCORE_ONE, 0]
+
+
+def test_refusals_do_not_depend_on_what_a_candidate_does(tmp_path):
+    """Two runs that differ on one sealed case, each in another way: all are checked, and charged alike."""
+    old = {f"c{number}": number % 2 for number in range(300)}
+    gate = eh.Gate.create(tmp_path / "gate.everhold", old)
+    prices = []
+    for value in (0, 10**400, "?", None, float("nan"), "\ud800"):
+        found = gate.check(dict.fromkeys(old, 0) | {"c7": value})
+        prices.append(gate.status().price)
+        assert found.state == "kept"
+    assert gate.check({}).state == "kept"
+    assert gate.status().checks == 7
+    assert len(set(prices)) == len(prices)
