@@ -46,8 +46,11 @@ def require_new(path: Path) -> None:
         raise LedgerError(f"{path} exists already. Open it with Holdout.open, or choose another name.")
 
 
-def create_study(path: Path, setup: Setup, data: object) -> str:
-    """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint."""
+def create_study(path: Path, setup: Setup, data: object, enter: Callable[[str], None] | None = None) -> str:
+    """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint.
+
+    `enter` is told the fingerprint before anything is written, and may refuse.
+    """
     public, sample = setup.public, setup.session.sample
     if public.pool is None:
         raise LedgerError("a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...).")
@@ -71,6 +74,8 @@ def create_study(path: Path, setup: Setup, data: object) -> str:
         version=VERSION,
         binding=sample.binding,
     )
+    if enter is not None:
+        enter(study.fingerprint)
     store = Store.create(path, study.record(), before=lambda: secret.save(path))
     setup.session.recorder.make_durable(Journal(store))
     if setup.settings.privacy is not None:
