@@ -344,6 +344,10 @@ class Registry:
             row = db.execute("SELECT head FROM study WHERE id = ?", (study,)).fetchone()
         return None if row is None else str(row[0])
 
+    def with_head(self, head: str) -> KnownStudy | None:
+        """The study whose newest head this is; None where none is known by it."""
+        return next((one for one in self.studies() if one.head == head), None)
+
     # charges to the budget of a private study ----------------------------------------------------------------------------
 
     def note_charges(self, study: str, charges: int) -> None:

@@ -25,9 +25,11 @@ __all__ = [
     "RegisteredStudy",
     "forget_rows",
     "known_head",
+    "newer_state",
     "register_private_rows",
     "register_rows",
     "require_known_head",
+    "study_of_head",
     "warn_of_studies",
 ]
 
@@ -154,6 +156,32 @@ def require_known_head(study: str, store: Store) -> None:
             "copy: going on from this one would answer the same questions a second time. If the newest is lost, this one "
             "can be read, audited and cited, and nothing more asked (docs/howto/backup.md)."
         )
+
+
+def newer_state(path: Path) -> str | None:
+    """That the registry knows a state of this study which its file lacks, in words; None where it knows of none."""
+    store = Store.open(path, write=False)
+    try:
+        newest = known_head(Study.read(next(store.records())).fingerprint)
+        if not newest or store.holds(Head.parse(newest)):
+            return None
+    except (SettingError, StopIteration):
+        return None
+    finally:
+        store.close()
+    return (
+        f"{path} is an older copy, or another history: the registry of studies in {data_folder()} knows that this study has "
+        f"gone on, up to the head {newest[:20]}…. What is said here is about this file alone."
+    )
+
+
+def study_of_head(head: str, fingerprint: str) -> str | None:
+    """Where another study is that has this head, as the registry knows; None where it knows of none."""
+    try:
+        found = Registry().with_head(head)
+    except LedgerError:
+        return None
+    return None if found is None or found.id == fingerprint else found.path
 
 
 class RegisteredStudy:

@@ -28,7 +28,7 @@ from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
 from everhold.session.public import PublicSide, build_mechanism, declared_columns
-from everhold.session.registered import HeadNotes, RegisteredStudy, require_known_head
+from everhold.session.registered import HeadNotes, RegisteredStudy, require_known_head, study_of_head
 from everhold.session.settings import Settings
 from everhold.session.setup import Setup
 from everhold.session.shield import PrivacyShield
@@ -240,10 +240,17 @@ def _expected_records(store: Store, expect_head: str | None) -> Iterator[Record]
                 break
         if store.head != expected:
             older = store.head.records < expected.records
+            fingerprint = Study.read(next(store.records())).fingerprint
+            if (other := study_of_head(str(expected), fingerprint)) is not None:
+                raise LedgerError(
+                    f"{store.path} does not contain the expected head {str(expected)[:20]}…: this is another study. That head "
+                    f"is of {other}. Expected the file of that study, or a head of this one."
+                )
             raise LedgerError(
                 f"{store.path} {'ends before' if older else 'does not contain'} the expected head {str(expected)[:20]}…: "
-                f"it is {'an older copy' if older else 'another history'}. Use the newer file: continuing from this copy "
-                "would answer the same questions a second time."
+                f"it is {'an older copy' if older else 'another history'}, or another study. Compare for which study it "
+                "was noted; then use the newer file: continuing from this copy would answer the same questions a "
+                "second time."
             )
     return store.records()
 
