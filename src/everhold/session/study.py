@@ -243,8 +243,8 @@ def _expected_records(store: Store, expect_head: str | None) -> Iterator[Record]
             fingerprint = Study.read(next(store.records())).fingerprint
             if (other := study_of_head(str(expected), fingerprint)) is not None:
                 raise LedgerError(
-                    f"{store.path} does not contain the expected head {str(expected)[:20]}…: this is another study. That head "
-                    f"is of {other}. Expected the file of that study, or a head of this one."
+                    f"{store.path} does not contain the expected head {str(expected)[:20]}…: this is another study. "
+                    f"That head is of {other}. Expected the file of that study, or a head of this one."
                 )
             raise LedgerError(
                 f"{store.path} {'ends before' if older else 'does not contain'} the expected head {str(expected)[:20]}…: "
