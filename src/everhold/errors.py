@@ -23,7 +23,7 @@ EverholdError
 └── MissingExtra (ImportError)     an optional part is not installed; the message names the extra
 
 SchemaWarning (UserWarning)        a point of a proposed schema that its owner should check
-ReferenceWarning (UserWarning)     the reference is much smaller than the private side
+ReferenceWarning (UserWarning)     the reference is much smaller than the private side, or cannot be compared with it
 PrivilegeWarning (UserWarning)     a database role may do more than read the private table
 SearchWarning (UserWarning)        scores do not tell the models of a search apart
 RowsInUseWarning (UserWarning)     these rows have another study already, whose disclosures the new one does not count
@@ -34,6 +34,7 @@ A message says what is wrong, what was expected and what to do next. It carries 
 from __future__ import annotations
 
 from difflib import get_close_matches
+from inspect import currentframe
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypeVar
 
@@ -70,6 +71,7 @@ __all__ = [
     "after_charge",
     "did_you_mean",
     "near_word",
+    "outside",
     "require_number",
     "require_whole",
 ]
@@ -201,7 +203,8 @@ class SchemaWarning(UserWarning):
 
 
 class ReferenceWarning(UserWarning):
-    """The reference is much smaller than the private side, so that asks are far wider than they could be."""
+    """The reference is much smaller than the private side, so that asks are far wider than they could be; or it has too few
+    different rows to show whether it contains private ones."""
 
 
 class PrivilegeWarning(UserWarning):
@@ -214,6 +217,15 @@ class SearchWarning(UserWarning):
 
 class RowsInUseWarning(UserWarning):
     """These rows have another study already. Where a question follows from its answers, the new intervals are not valid."""
+
+
+def outside() -> int:
+    """The level of the caller's line that is not everhold's own, for `warnings.warn`."""
+    here, level = currentframe(), 0
+    frame = None if here is None else here.f_back
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "everhold":
+        frame, level = frame.f_back, level + 1
+    return level + 1
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -74,6 +74,50 @@ def test_a_backup_and_what_becomes_of_it(folder):
     assert head.startswith("1:")
 
 
+def test_a_backup_without_a_key_or_a_guard_says_so(folder):
+    assert "not in it: back them up yourself" in run(0, "backup", "p.everhold", "--to", "monday")
+    (folder / "p.everhold.key").unlink()
+    assert "incomplete: p.everhold.key is missing" in run(5, "backup", "p.everhold", "--to", "tuesday")
+    arguments = ["--data", "patients.csv", "--prior", "last_year.csv", "--schema", "schema.toml", "--no-register"]
+    run(0, "create", "private.everhold", *arguments, "--epsilon", "1")
+    (folder / "private.everhold.spent").unlink()
+    assert "private.everhold.spent is missing" in run(5, "backup", "private.everhold", "--to", "wednesday", "--json")
+
+
+def test_another_study_is_called_so(folder):
+    arguments = ["--data", "patients.csv", "--prior", "last_year.csv", "--schema", "schema.toml"]
+    run(0, "create", "q.everhold", *arguments)
+    run(0, "ask", "q.everhold", "age > 40")
+    head = json.loads(run(0, "status", "q.everhold", "--json"))["head"]
+    said = run(7, "audit", "p.everhold", "--expect-head", head)
+    assert "this is another study" in said
+    assert "q.everhold" in said
+    assert "older copy, or another study" in run(7, "audit", "p.everhold", "--expect-head", "9:" + "0" * 64)
+    run(0, "signing-key", "custodian.key")
+    run(0, "certificate", "q.everhold", "--out", "page.html", "--sign", "custodian.key")
+    run(0, "verify", "page.json", "--study", "q.everhold")
+    assert "p.everhold is another study" in run(7, "verify", "page.json", "--study", "p.everhold")
+
+
+def test_an_old_copy_is_known_where_nothing_is_asked(folder):
+    old = (folder / "p.everhold").read_bytes()
+    for command in ("audit", "status"):
+        assert "older copy" not in run(0, command, "p.everhold")
+    run(0, "ask", "p.everhold", "age > 40")
+    (folder / "p.everhold").write_bytes(old)
+    for command in ("audit", "status", "certificate"):
+        assert "p.everhold is an older copy, or another history: the registry" in run(0, command, "p.everhold")
+
+
+def test_a_second_study_is_warned_of_in_words_of_the_shell(folder):
+    run(0, "ask", "p.everhold", "age > 40")
+    arguments = ["--data", "patients.csv", "--prior", "last_year.csv", "--schema", "schema.toml"]
+    assert "have a study already" not in run(0, "create", "q.everhold", *arguments, "--no-register")
+    said = run(0, "create", "r.everhold", *arguments, "--unit", "patient_id")
+    assert "in the shell `everhold ask" in said
+    assert "--unit patient_id) was forgotten there" in said
+
+
 def test_expect_head_goes_with_one_study(folder):
     said = run(4, "serve", "p.everhold", "q.everhold", "--expect-head", "1:" + "0" * 64, "--port", "0")
     assert "under the [[study]] it belongs to" in said

@@ -1,5 +1,7 @@
 """Private rows in their own reference are refused; independent tables are not."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ from scipy.stats import binom
 
 import everhold as eh
 from everhold.data.overlap import compare
-from everhold.errors import PriorError
+from everhold.errors import PriorError, ReferenceWarning
 
 
 def people(size, seed):
@@ -133,6 +135,44 @@ def test_numbered_rows_are_no_evidence():
     eh.Holdout(numbered(0), prior=eh.Reference(numbered(1)), seed=0)
     with pytest.raises(PriorError, match="more than chance"):
         eh.Holdout(numbered(0), prior=eh.Reference(numbered(0)), seed=0)
+
+
+def addressed(seed, size=2_000):
+    """Unique texts, and columns of few values."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "email": [f"user{rng.integers(10**12)}@example.org" for _ in range(size)],
+            "smoker": rng.random(size) < 0.2,
+            "sex": rng.choice(["f", "m"], size),
+        }
+    )
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("part", [1.0, 0.1])
+def test_unique_texts_decide_where_other_columns_cannot(tmp_path, engine, part):
+    rows = addressed(0)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    place = str(tmp_path / "rows.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReferenceWarning)
+        eh.Holdout(place, prior=eh.Reference(addressed(1)), engine=engine, seed=0)
+        reference = pd.concat([addressed(2), rows.sample(frac=part, random_state=1)])
+        with pytest.raises(PriorError, match="more than chance"):
+            eh.Holdout(place, prior=eh.Reference(reference), engine=engine, seed=0)
+
+
+def test_numbers_in_words_do_not_decide():
+    """p1, p2 … in both tables are no evidence; that nothing else could be is said."""
+
+    def numbered(seed):
+        rng = np.random.default_rng(seed)
+        return {"id": [f"p{i}" for i in range(2_000)], "smoker": rng.random(2_000) < 0.2}
+
+    for seed in (0, 1):  # the very same rows, and others
+        with pytest.warns(ReferenceWarning, match=r"cannot be tested: .*too few different values"):
+            eh.Holdout(numbered(0), prior=eh.Reference(numbered(seed)), seed=0)
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])

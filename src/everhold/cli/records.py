@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from math import sqrt
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import everhold as eh
-from everhold.cli.app import AUDIT_FAILED, console, guarded, say
+from everhold.cli.app import AUDIT_FAILED, console, guarded, say, warn
 from everhold.cli.asking import AsJson, ExpectHead, ServerAt, Study, TokenIs, remote
 from everhold.client.sync import RemoteStudy
 from everhold.clock import timestamp
@@ -23,6 +24,7 @@ from everhold.report import signature
 from everhold.report.certificate import AboutStudy, certificate_html, certificate_json, cite, guarantee
 from everhold.report.facts import budget_facts, study_facts
 from everhold.report.figure import session_svg
+from everhold.session.registered import newer_state
 
 __all__ = ["register"]
 
@@ -45,6 +47,7 @@ def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token
             _server_status(connected, server, as_json)
         return
     file = read_study(study)
+    _warn_of_newer(study)
     facts = study_facts(
         file.study, rounds=len(file.rounds), surprises=file.surprises, price=file.price, head=str(file.head)
     ) | budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
@@ -168,6 +171,13 @@ def _audited(study: Path, expect_head: str | None) -> eh.Audit:
     return eh.Holdout.audit_file(study, expect_head=expect_head)
 
 
+def _warn_of_newer(study: Path) -> None:
+    """Say on the error stream that this machine knows a newer state of the study."""
+    with suppress(eh.LedgerError):
+        if (said := newer_state(study)) is not None:
+            warn(said)
+
+
 @guarded
 def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False) -> None:
     """Check a study without the private rows: every byte, every hash, every answer again.
@@ -179,6 +189,7 @@ def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False)
     if not study.is_file():
         raise eh.LedgerError(f"there is no study {study}. Check the name.")
     checked = _audited(study, expect_head)
+    _warn_of_newer(study)
     gate = {"checks": checked.checks, "promotions": checked.promotions} if isinstance(checked, GateAudit) else {}
     if as_json:
         typer.echo(
@@ -217,6 +228,7 @@ def certificate(
     about = AboutStudy(title, custodian, contact, timestamp())
     checked = _audited(study, expect_head)
     file = read_study(study)
+    _warn_of_newer(study)
     page = out or study.with_suffix(".html")
     data = page.with_suffix(".json")
     if data == page:
@@ -279,10 +291,27 @@ def verify(
         say(f"But its own audit failed: {certificate['audit']['found']}", style="red")
         raise typer.Exit(AUDIT_FAILED)
     if study is not None:
+        if (other := _of_another_study(certificate, study)) is not None:
+            say(other, style="red")
+            raise typer.Exit(AUDIT_FAILED)
         checked = _audited(study, certificate["head"])
         say(str(checked), style=None if checked.ok else "red")
         if not checked.ok:
             raise typer.Exit(AUDIT_FAILED)
+
+
+def _of_another_study(certificate: dict[str, Any], study: Path) -> str | None:
+    """That a certificate and a file are of two studies, by what their first records say."""
+    try:
+        first = read_study(study).study
+    except eh.LedgerError:
+        return None  # the audit says what is wrong
+    if (certificate["created"], certificate["rows_fingerprint"]) == (first.created, first.fingerprint):
+        return None
+    return (
+        f"{study} is another study: it was created at {first.created}, and the certificate is of one that was created at "
+        f"{certificate['created']}. Expected the file of that study."
+    )
 
 
 @guarded

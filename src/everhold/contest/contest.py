@@ -168,8 +168,8 @@ class Contest:
                 with privacy.
             privacy: what to promise about every hidden label, such as `eh.Privacy(epsilon=1.0)`: scores have noise, and
                 there are neither duels nor a last ranking, which are exact (docs/howto/private.md#contests).
-            register: whether a private contest is entered in the registry of studies, which refuses a second one of exactly
-                these labels.
+            register: whether it is entered in the registry of studies, which warns of a second one of these labels, and
+                refuses a private one.
         """
         sealed = _checked_sealed(sealed, privacy)
         chosen_metric = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
@@ -223,7 +223,7 @@ class Contest:
             write_atomic(_beside(path, "labels"), hidden, private=True)
             write_atomic(_beside(path, "contest.json"), shown)
             contest = cls(path)
-            contest._test = contest._test_set(labels)
+            contest._test = contest._test_set(labels, register=register)
             if registry is not None and known is not None:
                 study = f"{read_study(path).study.fingerprint}-labels"
                 registry.enter(study=study, kind="contest", path=path, digests={"files": known})
@@ -234,11 +234,11 @@ class Contest:
         contest._test.release()
         return contest
 
-    def _test_set(self, labels: NDArray[Any]) -> TestSet:
+    def _test_set(self, labels: NDArray[Any], *, register: bool = True) -> TestSet:
         """Of the features only the rows' order matters: submissions say what they say of each."""
         open_labels = labels[~self.sealed_rows]
         places = np.arange(len(open_labels), dtype=np.float64)[:, None]
-        return TestSet.from_options(places, open_labels, self.rules.options(self.path))
+        return TestSet.from_options(places, open_labels, replace(self.rules.options(self.path), register=register))
 
     @property
     def outlook(self) -> ContestOutlook:

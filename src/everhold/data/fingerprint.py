@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from everhold.data.table import RowTable
 
-__all__ = ["fingerprint_files", "fingerprint_rows", "row_hashes"]
+__all__ = ["cell_hashes", "fingerprint_files", "fingerprint_rows", "row_hashes", "scrambled"]
 
 _LANES = 4
 _CHUNK = 65_536
@@ -65,6 +65,26 @@ def row_hashes(table: RowTable, names: Sequence[str], key: bytes) -> NDArray[np.
     return np.concatenate(list(_hashes(table, names, key, 0)))
 
 
+def cell_hashes(table: RowTable, name: str, key: bytes) -> NDArray[np.uint64]:
+    """A 64-bit keyed hash of each value of a column, whatever the column is called; truths are the numbers 0 and 1.
+
+    >>> from everhold.data.table import RowTable
+    >>> table = RowTable({"x": [1.0, 2.0], "y": [True, False]})
+    >>> bool(cell_hashes(table, "x", b"k")[0] == cell_hashes(table, "y", b"k")[0])
+    True
+    """
+    parts = _parts(table, name, key)
+    if table.kind(name) == "boolean":
+        column = table.column(name)
+        parts = [np.where(column.missing, np.nan, column.values.astype(np.float64)).view(np.uint64)]
+    result = np.zeros(table.row_count, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for index, part in enumerate(parts):
+            multiply, add = _keys(key, f"cell {index}")
+            result += scrambled(part * multiply + add)
+    return result
+
+
 def _hashes(table: RowTable, names: Sequence[str], key: bytes, lane: int) -> Iterator[NDArray[np.uint64]]:
     """Hashes of the rows, one chunk at a time."""
     columns = [(name, part) for name in names for part in _parts(table, name, key)]
@@ -73,8 +93,8 @@ def _hashes(table: RowTable, names: Sequence[str], key: bytes, lane: int) -> Ite
         row = np.zeros(min(_CHUNK, table.row_count - start), dtype=np.uint64)
         with np.errstate(over="ignore"):
             for (multiply, add), (_, values) in zip(keys, columns, strict=True):
-                row += _mixed(values[start : start + _CHUNK] * multiply + add)
-            yield _mixed(row)
+                row += scrambled(values[start : start + _CHUNK] * multiply + add)
+            yield scrambled(row)
 
 
 def fingerprint_files(paths: Sequence[str], key: bytes) -> str:
@@ -96,7 +116,7 @@ def _keys(key: bytes, purpose: str) -> tuple[np.uint64, np.uint64]:
     return np.uint64(int.from_bytes(found[:8], "big") | 1), np.uint64(int.from_bytes(found[8:16], "big"))
 
 
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def scrambled(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A fixed bijection in which every bit affects every other (Steele, Lea and Flood 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -14,10 +14,13 @@ from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.remote import RemoteEngine, RemoteTable
 from everhold.data.files import Files
 from everhold.data.fingerprint import fingerprint_files, fingerprint_rows, row_hashes
+from everhold.data.likeness import ROW_DIGEST, Likeness, likeness
 from everhold.data.source import as_source
+from everhold.data.table import RowTable
 from everhold.data.units import by_unit
 from everhold.errors import DataError, QuestionError, SettingError
 from everhold.progress import NO_BAR, progress_bar
+from everhold.queries.expression.columns import EncodedColumn, converted, encode
 from everhold.queries.expression.question import BoundedMean, Expression, TextQuestion, without_values
 from everhold.queries.query import RowFunction, Values
 
@@ -26,13 +29,15 @@ if TYPE_CHECKING:
 
     from everhold.data.engines.engine import Engine
     from everhold.data.schema import Schema
-    from everhold.data.table import RowTable
+    from everhold.data.source import Source
     from everhold.queries.expression.tree import Kind
     from everhold.queries.grid import Scale, Sums
     from everhold.queries.query import Query
 
 __all__ = ["IN_MEMORY", "EngineName", "Sample"]
 
+_MOST_COLUMNS = 256  # by which a table is recognised
+_MOST_ROWS = 200_000_000  # of a table that is recognised by more than its files
 _LONG = 200_000_000  # rows times questions of a scan that may take seconds
 
 EngineName = Literal["auto", "memory", "duckdb"]
@@ -94,6 +99,8 @@ class Sample:
             self._kinds = {name: kind for name in table if (kind := table.kind(name)) is not None}
             self._engine = MemoryEngine(table)
         self._unit = unit
+        self._source: Source = rows
+        self._declared: dict[str, Kind] | None = None if schema is None else dict(schema.kinds)
         self.size = self._engine.size
 
     @property
@@ -197,8 +204,42 @@ class Sample:
         """
         if self._table is None or not len(self._table):
             return None
-        telling = tuple(name for name in self._table if not self._table.is_key(name))
+        telling = tuple(name for name in self._table if name == ROW_DIGEST or not self._table.is_key(name))
         return row_hashes(self._table, telling or tuple(self._table), key)
+
+    def file_digests(self, key: bytes) -> NDArray[np.uint64] | None:
+        """A keyed digest of each Parquet file that the rows are in; None where they are not in such files."""
+        found = [int(fingerprint_files([path], key)[:16], 16) for path in self._paths]
+        return np.array(found, dtype=np.uint64) if found else None
+
+    def likeness(self, key: bytes, *, whole: bool) -> Likeness:
+        """What tells these rows from others, whatever the schema and the order of rows (`data.likeness`).
+
+        `whole`: also by columns that are not declared, and of files that are read in place; each is then read once.
+        """
+        source = self._source
+        if isinstance(source, RemoteTable) or source.size > _MOST_ROWS or (self._table is None and not whole):
+            return Likeness()
+        if isinstance(source, Files):
+            declared = self._kinds if self._declared is None else self._declared
+            kinds = {**source.kinds(), **declared} if whole else dict(declared)
+            return likeness(list(kinds)[:_MOST_COLUMNS], lambda name: source.table({name: kinds[name]}), key)
+        table = source.table()
+        names = [name for name in table if whole or self._declared is None or name in self._declared]
+        return likeness(names[:_MOST_COLUMNS], lambda name: self._as_declared(table, name), key)
+
+    def _as_declared(self, table: RowTable, name: str) -> RowTable:
+        """A column of a frame as it is declared."""
+        kind = None if self._declared is None else self._declared.get(name)
+        if kind is None or kind == table.kind(name):
+            return table
+        column = table.raw_or_encoded(name)
+        return RowTable({name: converted(column, kind) if isinstance(column, EncodedColumn) else encode(column, kind)})
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, also where units are counted."""
+        return self._source.size
 
     def keys(self, names: Sequence[str]) -> set[str]:
         """The columns that identify every row by a whole number, a text or a date."""

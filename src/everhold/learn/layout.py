@@ -15,6 +15,7 @@ from everhold.data.source import as_source
 from everhold.data.table import RowTable
 from everhold.errors import DataError, EverholdError, QuestionError
 from everhold.priors.pool import Pool
+from everhold.queries.interrupts import interrupts
 from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:
@@ -256,14 +257,16 @@ def predicted_in_private(predict: Callable[[Any], Any], features: Any, like: NDA
     """
     size = length(features)
     try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
+        with interrupts() as signals, np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             predictions = _plain(np.asarray(predict(features)))
         if predictions.shape == (size, *like.shape[1:]) and (
             predictions.dtype.kind in "buif" or like.dtype.kind not in "buif"
         ):
             return predictions
-    except (Exception, SystemExit, GeneratorExit):  # any error may be caused by a single row
+    except BaseException as error:  # any error may be caused by a single row, but for a person's interrupt
+        if signals.seen and isinstance(error, KeyboardInterrupt):
+            raise
         predictions = np.empty(0)
     if size <= 1:
         nothing: Any = np.nan if like.dtype.kind in "buif" else ""

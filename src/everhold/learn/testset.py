@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from everhold.data.likeness import ROW_DIGEST
 from everhold.data.overlap import require_independent
 from everhold.data.sample import Sample
 from everhold.data.schema import Schema
@@ -68,7 +69,6 @@ __all__ = ["TestSet"]
 S = TypeVar("S", bound=Score)
 T = TypeVar("T")
 
-_DIGEST = "row digest"
 _GENERATION = 50  # entries of an adaptive search between two choices
 _OVERLAPPING_SCORES = 20  # so many are worth a warning
 
@@ -236,7 +236,7 @@ class TestSet:
             raise DataError(f"X has a column {label!r} already. Name the label's column otherwise: label='target'.")
         shared = {name: public_columns[name] for name in both}
         if len(both) < len(private_columns) or not both:  # what tells these rows from others, where columns do not
-            both[_DIGEST], shared[_DIGEST] = row_digests(self.sides.X), row_digests(self.sides.public)
+            both[ROW_DIGEST], shared[ROW_DIGEST] = row_digests(self.sides.X), row_digests(self.sides.public)
         if not self.sides.transductive and self._options.overlap == "refuse":
             require_independent(Sample(RowTable(both)), RowTable(shared))
         uniform = self._options.prior == "uniform" and self.task == "classification"

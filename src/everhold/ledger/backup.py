@@ -9,8 +9,9 @@ from everhold.ledger.files import sync_folder, write_atomic
 from everhold.ledger.guard import Guard
 from everhold.ledger.registry import Registry
 from everhold.ledger.store import Head, Store
+from everhold.ledger.study import Secret, Study
 
-__all__ = ["back_up"]
+__all__ = ["back_up", "missing_beside"]
 
 
 def back_up(study: Path, folder: Path) -> tuple[Head, list[Path]]:
@@ -46,6 +47,12 @@ def back_up(study: Path, folder: Path) -> tuple[Head, list[Path]]:
     except OSError as error:
         raise LedgerError(f"{study} could not be copied to {folder}: {error}. The study itself is unchanged.") from None
     return head, copies
+
+
+def missing_beside(study: Path, content: Study) -> list[Path]:
+    """Files that a study cannot be asked without, and that do not lie beside it: a copy of it is not whole."""
+    needed = [Secret.path(study), *([] if content.privacy is None else [Guard.path_of(study)])]
+    return [one for one in needed if not one.exists()]
 
 
 def _beside(study: Path) -> list[Path]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.clock import utc_now
+from everhold.data.likeness import Likeness, Placed
 from everhold.data.overlap import compare
 from everhold.errors import LedgerError
 from everhold.ledger.files import sync_folder, write_atomic
@@ -29,7 +30,7 @@ from everhold.ledger.files import sync_folder, write_atomic
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HOME", "KnownStudy", "Registry", "RowDigests", "data_folder"]
+__all__ = ["HOME", "KnownStudy", "Registry", "RowDigests", "TableFacts", "data_folder"]
 
 HOME = "EVERHOLD_HOME"
 """The environment variable that names another folder for the registry."""
@@ -46,11 +47,38 @@ CREATE TABLE IF NOT EXISTS sampled (study TEXT NOT NULL, kind TEXT NOT NULL, hig
 CREATE TABLE IF NOT EXISTS digest (study TEXT NOT NULL, kind TEXT NOT NULL, value TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS digest_of_study ON digest (study, kind);
 CREATE TABLE IF NOT EXISTS charged (study TEXT PRIMARY KEY, charges INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS likeness (study TEXT NOT NULL, value TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS likeness_by_value ON likeness (value);
+CREATE TABLE IF NOT EXISTS placed (study TEXT PRIMARY KEY, places BLOB NOT NULL, digests BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS held (study TEXT PRIMARY KEY, private INTEGER NOT NULL, in_database INTEGER NOT NULL);
 """
+_NOTHING = Likeness()
+_TABLES = ("sampled", "digest", "charged", "likeness", "placed", "held")
 
 RowDigests = Mapping[str, "NDArray[np.uint64]"]
 """Keyed digests of a study's rows by what they are made of, the most telling first: 'expected' (a case's id and its expected
 result), 'ids', 'rows', 'files'. Two studies are compared by the first that both have."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What else a study's table is recognised by.
+
+    Attributes:
+        rows: how many it has.
+        likeness: digests of the whole table, of columns, and of places.
+        private: whether the study promises privacy. Then another one's losses add to its own.
+        in_database: whether the rows are in a database, where none of these digests is computed.
+    """
+
+    rows: int
+    likeness: Likeness = _NOTHING
+    private: bool = False
+    in_database: bool = False
+
+    def may_be(self, rows: int, private: bool, in_database: bool) -> bool:
+        """Whether nothing but the number of rows can be compared, and a promise of privacy hangs on it."""
+        return self.rows == rows and (self.private or private) and (self.in_database or in_database)
 
 
 def data_folder() -> Path:
@@ -75,6 +103,7 @@ class KnownStudy:
         reason: why it has a new budget, where somebody gave a reason.
         records, head: the newest head that is known.
         common: the share of the smaller set of rows that both sets have; 1 for equal sets.
+        unsure: whether only the number of rows is the same: one of both is in a database, and cannot be compared.
     """
 
     id: str
@@ -86,6 +115,7 @@ class KnownStudy:
     records: int
     head: str
     common: float = 1.0
+    unsure: bool = False
 
 
 class Registry:
@@ -186,18 +216,39 @@ class Registry:
         """Whether any study was ever entered."""
         return (self.folder / "registry.sqlite").exists()
 
-    def overlapping(self, digests: RowDigests) -> list[KnownStudy]:
+    def overlapping(self, digests: RowDigests, table: TableFacts | None = None) -> list[KnownStudy]:
         """The studies whose rows are the same or largely the same, alone or together.
 
         A tenth of the smaller set is enough, or a tenth of the new set in all studies together. Rows without names of their
-        own may be equal by chance, and must be so more often than chance explains.
+        own may be equal by chance, and must be so more often than chance explains. With `table`, also those whose whole
+        table or a telling column is the same, or that cannot be compared and have as many rows.
         """
         if not self.exists or not digests:
             return []
         with self._open() as db:
-            return self._overlapping(db, digests)
+            return self._overlapping(db, digests, table)
 
-    def _overlapping(self, db: sqlite3.Connection, digests: RowDigests) -> list[KnownStudy]:
+    def _overlapping(self, db: sqlite3.Connection, digests: RowDigests, table: TableFacts | None) -> list[KnownStudy]:
+        known = self._sharing_rows(db, digests)
+        if table is None:
+            return known
+        found = {one.id for one in known}
+        alike, key = _alike(db, table.likeness), self._key_name()
+        columns = (
+            "id, kind, path, created, study.rows, reason, records, head, key, coalesce(private, 0), coalesce(in_database, 0)"
+        )
+        query = f"SELECT {columns} FROM study LEFT JOIN held ON held.study = study.id ORDER BY created"
+        for *row, made_with, private, in_database in db.execute(query).fetchall():
+            one = KnownStudy(*row)
+            if one.id in found:
+                continue
+            if one.id in alike and made_with == key:
+                known.append(one)
+            elif table.may_be(one.rows, bool(private), bool(in_database)):
+                known.append(replace(one, common=0.0, unsure=True))
+        return known
+
+    def _sharing_rows(self, db: sqlite3.Connection, digests: RowDigests) -> list[KnownStudy]:
         studies: list[KnownStudy] = []
         others: list[tuple[KnownStudy, NDArray[np.uint64]]] = []
         lowest, first = np.uint64(2**64 - 1), np.empty(0, np.uint64)
@@ -235,6 +286,7 @@ class Registry:
         digests: RowDigests,
         reason: str | None = None,
         refuse: bool = False,
+        table: TableFacts | None = None,
     ) -> list[KnownStudy]:
         """Enter a new study, and return those with largely the same rows.
 
@@ -243,11 +295,11 @@ class Registry:
         """
         name = self._key_name()
         with self._open() as db:
-            known = [entry for entry in self._overlapping(db, digests) if entry.id != study]
+            known = [entry for entry in self._overlapping(db, digests, table) if entry.id != study]
             if known and refuse and reason is None:
                 return known
             now = utc_now().isoformat(timespec="microseconds")
-            rows = max((len(values) for values in digests.values()), default=0)
+            rows = max((len(values) for values in digests.values()), default=0) if table is None else table.rows
             entry = (study, kind, str(path.absolute()), now, rows, name, reason)
             self._remove(db, study)
             db.execute("INSERT INTO study VALUES (?, ?, ?, ?, ?, ?, ?, 0, '')", entry)
@@ -256,6 +308,8 @@ class Registry:
                 db.execute("INSERT INTO sampled VALUES (?, ?, ?)", (study, form, f"{highest:016x}"))
                 lines = [(study, form, f"{digest:016x}") for digest in sampled.tolist()]
                 db.executemany("INSERT INTO digest VALUES (?, ?, ?)", lines)
+            if table is not None:
+                _enter_table(db, study, table)
             return known
 
     def _key_name(self) -> str:
@@ -263,7 +317,7 @@ class Registry:
 
     def _remove(self, db: sqlite3.Connection, study: str) -> None:
         db.execute("DELETE FROM study WHERE id = ?", (study,))
-        for table in ("sampled", "digest", "charged"):
+        for table in _TABLES:
             db.execute(f"DELETE FROM {table} WHERE study = ?", (study,))
 
     def forget(self, study: str) -> None:
@@ -289,6 +343,10 @@ class Registry:
         with self._open() as db:
             row = db.execute("SELECT head FROM study WHERE id = ?", (study,)).fetchone()
         return None if row is None else str(row[0])
+
+    def with_head(self, head: str) -> KnownStudy | None:
+        """The study whose newest head this is; None where none is known by it."""
+        return next((one for one in self.studies() if one.head == head), None)
 
     # charges to the budget of a private study ----------------------------------------------------------------------------
 
@@ -316,6 +374,27 @@ class Registry:
         with self._open() as db:
             rows = db.execute("SELECT id, kind, path, created, rows, reason, records, head FROM study ORDER BY created")
             return [KnownStudy(*row) for row in rows]
+
+
+def _enter_table(db: sqlite3.Connection, study: str, table: TableFacts) -> None:
+    db.execute("INSERT INTO held VALUES (?, ?, ?)", (study, table.private, table.in_database))
+    db.executemany("INSERT INTO likeness VALUES (?, ?)", [(study, value) for value in table.likeness.digests])
+    if (placed := table.likeness.placed) is not None:
+        places, values = (np.ascontiguousarray(one, dtype="<u4").tobytes() for one in (placed.places, placed.values))
+        db.execute("INSERT INTO placed VALUES (?, ?, ?)", (study, places, values))
+
+
+def _alike(db: sqlite3.Connection, mine: Likeness) -> set[str]:
+    """The studies that have the same whole table or telling column, in any order, or a column that agrees row by row."""
+    found: set[str] = set()
+    for value in mine.digests:
+        found |= {str(study) for (study,) in db.execute("SELECT study FROM likeness WHERE value = ?", (value,))}
+    if mine.placed is not None:
+        for study, places, values in db.execute("SELECT study, places, digests FROM placed").fetchall():
+            where = np.frombuffer(places, dtype="<u4")
+            if mine.placed.agrees(Placed(where, np.frombuffer(values, dtype="<u4").reshape(-1, len(where)))):
+                found.add(study)
+    return found
 
 
 def _sampled(digests: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64]:

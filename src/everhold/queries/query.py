@@ -15,6 +15,7 @@ import numpy as np
 
 from everhold.errors import QuestionError, did_you_mean
 from everhold.queries.grid import GridValues, Scale, Sums, lenient_sums, on_grid, strict_sums
+from everhold.queries.interrupts import interrupts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -104,12 +105,12 @@ class RowFunction:
     def on_sample(self, rows: Rows, size: int, scale: Scale) -> Sums:
         """Sums over private rows; never raises and never warns, whatever the rows contain."""
         try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
+            with interrupts() as signals, np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 sums = lenient_sums(self.function(rows), size, scale)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # the error must not be reported: it depends on private rows
+        except BaseException as error:  # it must not be reported: it depends on private rows
+            if signals.seen and isinstance(error, KeyboardInterrupt):
+                raise
             sums = None
         if sums is not None:
             return sums

@@ -20,6 +20,7 @@ from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision
 from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.grid import VALUE_ONE
+from everhold.queries.interrupts import interrupts
 from everhold.queries.round_act import RoundAct
 from everhold.session.act_questions import checked_spend, described, require_single_values
 from everhold.session.comparison import ComparisonActs
@@ -253,7 +254,10 @@ def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fractio
 def _no_error(criterion: Callable[[int], float], index: int) -> float:
     """A criterion's value on the private rows; an error could disclose something, so it counts as the worst value."""
     try:
-        value = float(criterion(index))
-    except Exception:
+        with interrupts() as signals:
+            value = float(criterion(index))
+    except BaseException as error:
+        if signals.seen and isinstance(error, KeyboardInterrupt):
+            raise
         return float("-inf")
     return float("-inf") if isnan(value) else value

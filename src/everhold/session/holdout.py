@@ -16,7 +16,7 @@ from everhold.acts import BestOf, Certify, Close, CompareTwo, IsBetter, Read, Re
 from everhold.bounds.privacy import Privacy, PrivacyAccount
 from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.data.sample import EngineName, Sample
-from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning, SettingError
+from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning, SettingError, outside
 from everhold.ledger.audit import Audit
 from everhold.ledger.log import Log
 from everhold.ledger.logged_act import in_order, logged_act
@@ -35,7 +35,7 @@ from everhold.results import html_table
 from everhold.session.outlook import next_reading_text, outlook, small_reference
 from everhold.session.private_acts import acts_of
 from everhold.session.public import PublicSide, declared_columns
-from everhold.session.registered import register_rows, require_unused_rows, warn_of_studies
+from everhold.session.registered import forget_rows, register_private_rows, register_rows, warn_of_studies
 from everhold.session.session import Session
 from everhold.session.settings import HoldoutOptions, OverlapRule, RuleName, Settings
 from everhold.session.setup import Setup, new_setup
@@ -135,19 +135,22 @@ class Holdout:
         overlap: OverlapRule = "refuse",
         rounds: int | None = None,
     ) -> None:
-        settings = Settings(
-            confidence=confidence,
-            half_width=half_width,
-            rule=rule,
-            density=density,
-            known_rows=known_rows,
-            seed=fresh_seed() if seed is None else seed,
-            tolerance=tolerance,
-            overlap=overlap,
-            rounds=rounds,
-        )
-        table_options = {"schema": schema, "unit": unit, "engine": engine, "memory_limit": memory_limit}
-        self._start(_checked_setup(data, prior, settings, table_options))
+        options: HoldoutOptions = {
+            "confidence": confidence,
+            "half_width": half_width,
+            "rule": rule,
+            "density": density,
+            "known_rows": known_rows,
+            "seed": seed,
+            "tolerance": tolerance,
+            "schema": schema,
+            "unit": unit,
+            "engine": engine,
+            "memory_limit": memory_limit,
+            "overlap": overlap,
+            "rounds": rounds,
+        }
+        self._start(_setup_of(data, prior, options))
         warn_of_studies(self.session.sample)
 
     @classmethod
@@ -199,11 +202,13 @@ class Holdout:
         require_new(Path(path))
         if privacy is not None:
             return _private_study(Path(path), data, prior, privacy, register, options)
-        holdout = cls(data, prior=prior, **options)
-        fingerprint = create_study(Path(path), holdout._setup, data)
+        setup = _setup_of(data, prior, options)
         if register:
-            register_rows(Path(path), fingerprint, holdout.session.sample)
-        return holdout
+            warn_of_studies(setup.session.sample)
+        fingerprint = create_study(Path(path), setup, data)
+        if register:
+            register_rows(Path(path), fingerprint, setup.session.sample)
+        return _FromStudy(setup)
 
     @staticmethod
     def open(
@@ -751,7 +756,7 @@ def _checked_setup(data: object, prior: Prior | Split | None, settings: Settings
     pool = setup.public.pool
     _require_promise_for_one_ask(setup)
     if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
-        warnings.warn(ReferenceWarning(advice), stacklevel=3)
+        warnings.warn(ReferenceWarning(advice), stacklevel=outside())
     return setup
 
 
@@ -771,23 +776,36 @@ def _require_promise_for_one_ask(setup: Setup) -> None:
         ) from None
 
 
+def _setup_of(data: object, prior: Prior | Split | None, options: HoldoutOptions, privacy: Privacy | None = None) -> Setup:
+    """A new session from options as one value."""
+    given: dict[str, Any] = dict(options)
+    table_options = {name: given.pop(name, None) for name in ("schema", "unit", "memory_limit")}
+    table_options["engine"] = given.pop("engine", "auto")
+    seed = given.pop("seed", None)
+    terms = None if privacy is None else privacy.terms
+    settings = Settings(**given, seed=fresh_seed() if seed is None else seed, privacy=terms)
+    return _checked_setup(data, prior, settings, table_options)
+
+
 def _private_study(
     path: Path, data: object, prior: Prior | Split, privacy: Privacy, register: bool, options: HoldoutOptions
 ) -> Holdout:
     """A durable study with a privacy promise. There is none in memory: it could be made again with a full budget."""
     if not isinstance(privacy, Privacy):
         raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
-    given: dict[str, Any] = dict(options)
-    table_options = {name: given.pop(name, None) for name in ("schema", "unit", "memory_limit")}
-    table_options["engine"] = given.pop("engine", "auto")
-    seed = given.pop("seed", None)
-    settings = Settings(**given, seed=fresh_seed() if seed is None else seed, privacy=privacy.terms)
-    setup = _checked_setup(data, prior, settings, table_options)
-    if register:
-        require_unused_rows(setup.session.sample)
-    fingerprint = create_study(path, setup, data)
-    if register:
-        register_rows(path, fingerprint, setup.session.sample)
+    setup = _setup_of(data, prior, options, privacy)
+    entered: list[str] = []
+
+    def enter(fingerprint: str) -> None:
+        register_private_rows(path, fingerprint, setup.session.sample)
+        entered.append(fingerprint)
+
+    try:
+        create_study(path, setup, data, enter if register else None)
+    except BaseException:
+        for fingerprint in entered:
+            forget_rows(fingerprint)
+        raise
     return Holdout._from_setup(setup)
 
 

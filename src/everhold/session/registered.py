@@ -6,14 +6,13 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from inspect import currentframe
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.errors import LedgerError, RowsInUse, RowsInUseWarning, SettingError
-from everhold.ledger.registry import KnownStudy, Registry, RowDigests, data_folder
+from everhold.errors import LedgerError, RowsInUse, RowsInUseWarning, SettingError, outside
+from everhold.ledger.registry import KnownStudy, Registry, RowDigests, TableFacts, data_folder
 from everhold.ledger.store import Head, Store
 from everhold.ledger.study import Study
 
@@ -24,10 +23,13 @@ if TYPE_CHECKING:
 __all__ = [
     "HeadNotes",
     "RegisteredStudy",
+    "forget_rows",
     "known_head",
+    "newer_state",
+    "register_private_rows",
     "register_rows",
     "require_known_head",
-    "require_unused_rows",
+    "study_of_head",
     "warn_of_studies",
 ]
 
@@ -40,55 +42,94 @@ def warn_of_studies(sample: Sample) -> None:
     if not registry.exists:
         return
     try:
-        studies = registry.overlapping(_digests(sample, registry))
+        known = registry.overlapping(_digests(sample, registry), _table(sample, registry))
     except LedgerError as error:
         message = f"whether these rows have a study already is not known: {error}"
-        warnings.warn(RowsInUseWarning(message), stacklevel=_outside())
+        warnings.warn(RowsInUseWarning(message), stacklevel=outside())
         return
-    _warn(studies)
+    _warn(known, sample.unit)
 
 
 def register_rows(path: Path, fingerprint: str, sample: Sample) -> None:
     """Enter a new study. Where the registry cannot be written, the study is made all the same, with a warning."""
     registry = Registry()
     try:
-        registry.enter(study=fingerprint, kind="holdout", path=path, digests=_digests(sample, registry))
+        digests, table = _digests(sample, registry), _table(sample, registry)
+        registry.enter(study=fingerprint, kind="holdout", path=path, digests=digests, table=table)
     except LedgerError as error:
         message = f"this study is not in the registry of studies: {error}"
-        warnings.warn(RowsInUseWarning(message), stacklevel=_outside())
+        warnings.warn(RowsInUseWarning(message), stacklevel=outside())
 
 
-def require_unused_rows(sample: Sample) -> None:
-    """Refuse rows that a study of this user has already: its losses and those of a private study would add up.
+def register_private_rows(path: Path, fingerprint: str, sample: Sample) -> None:
+    """Enter a new private study, unless a study of this user has its rows already: what both lose would add up.
+
+    Looking and entering are one step, so that of two processes with the same rows one is refused.
 
     Raises:
-        RowsInUse: with the name of that study.
+        RowsInUse: with the name of that study. Nothing was entered.
+        LedgerError: the registry cannot be used.
     """
     registry = Registry()
-    for study in registry.overlapping(_digests(sample, registry)):
-        known = f"these rows have a study already: {study.path}, made on {study.created[:10]}."
-        unused = "If it never answered anything, pass register=False (--no-register)."
-        if _promises_nothing(Path(study.path)):
-            raise RowsInUse(
-                f"{known} That study promised no privacy, so no epsilon holds for these rows any more, whatever is promised "
-                f"from now on. Go on with it as a plain study, or make a private one of rows that it does not have. {unused}"
-            )
-        raise RowsInUse(
-            f"{known} What both disclose adds up, and no study counts what another spends. Go on with that study: "
-            f"eh.Holdout.open(path). If you count the sum of all epsilons yourself, pass register=False too. {unused}"
+    digests, table = _digests(sample, registry), _table(sample, registry, private=True)
+    known = registry.enter(study=fingerprint, kind="holdout", path=path, digests=digests, table=table, refuse=True)
+    if known:
+        raise RowsInUse(_refusal(min(known, key=lambda one: one.unsure), sample.unit))
+
+
+def forget_rows(fingerprint: str) -> None:
+    """Take a study out of the registry again that could not be made."""
+    with suppress(LedgerError):
+        Registry().forget(fingerprint)
+
+
+def _refusal(known: KnownStudy, unit: str | None) -> str:
+    """Why no private study is made of rows that have a study, and what to do."""
+    made = f"{known.path}, made on {known.created[:10]}"
+    other = "pass register=False (in the shell --no-register)"
+    if known.unsure:
+        return (
+            f"these may be the rows of {made}: it has as many, one of both is in a database, and such rows cannot be "
+            f"compared with others. If they are the same, go on with that study ({_opened(known.path)}): what both disclose "
+            f"adds up. If they are others, {other}."
         )
+    message = f"these rows have a study already: {made}."
+    unused = f"If it never answered anything, or these are other rows that look alike by design, {other}."
+    first = _first_record(Path(known.path))
+    if first is not None and first.privacy is None:
+        return (
+            f"{message} That study promised no privacy, so no epsilon holds for these rows any more, whatever is promised "
+            f"from now on. Go on with it as a plain study, or make a private one of rows that it does not have. {unused}"
+        )
+    forgot = ""
+    if first is not None and unit is not None and first.unit is None:
+        forgot = (
+            f" If unit={unit!r} (--unit {unit}) was forgotten there, a new study does not undo what it disclosed: who has k "
+            "rows may have lost k times its epsilon, and that adds to the new one."
+        )
+    return (
+        f"{message} What both disclose adds up, and no study counts what another spends. Go on with that study: "
+        f"{_opened(known.path)}. If you count the sum of all epsilons yourself, {other}.{forgot} {unused}"
+    )
 
 
-def _promises_nothing(path: Path) -> bool:
-    """Whether a study is plain, as far as its file still says so."""
+def _opened(path: str) -> str:
+    """How to go on with a study, in Python and in the shell."""
+    return (
+        f'eh.Holdout.open(path), or eh.TestSet(..., path=path) if it is a test set; in the shell `everhold ask {path} "…"`'
+    )
+
+
+def _first_record(path: Path) -> Study | None:
+    """What a study is, as far as its file still says so."""
     try:
         store = Store.open(path, write=False)
     except LedgerError:
-        return False
+        return None
     try:
-        return Study.read(next(store.records())).privacy is None
+        return Study.read(next(store.records()))
     except (LedgerError, SettingError, StopIteration):
-        return False
+        return None
     finally:
         store.close()
 
@@ -115,6 +156,32 @@ def require_known_head(study: str, store: Store) -> None:
             "copy: going on from this one would answer the same questions a second time. If the newest is lost, this one "
             "can be read, audited and cited, and nothing more asked (docs/howto/backup.md)."
         )
+
+
+def newer_state(path: Path) -> str | None:
+    """That the registry knows a state of this study which its file lacks, in words; None where it knows of none."""
+    store = Store.open(path, write=False)
+    try:
+        newest = known_head(Study.read(next(store.records())).fingerprint)
+        if not newest or store.holds(Head.parse(newest)):
+            return None
+    except (SettingError, StopIteration):
+        return None
+    finally:
+        store.close()
+    return (
+        f"{path} is an older copy, or another history: the registry of studies in {data_folder()} knows that this study has "
+        f"gone on, up to the head {newest[:20]}…. What is message here is about this file alone."
+    )
+
+
+def study_of_head(head: str, fingerprint: str) -> str | None:
+    """Where another study is that has this head, as the registry knows; None where it knows of none."""
+    try:
+        found = Registry().with_head(head)
+    except LedgerError:
+        return None
+    return None if found is None or found.id == fingerprint else found.path
 
 
 class RegisteredStudy:
@@ -231,32 +298,38 @@ class HeadNotes:
 
 
 def _digests(sample: Sample, registry: Registry) -> RowDigests:
-    """A digest of every row; of rows read in place a single one of all, so that only the same files are recognised."""
+    """A digest of every row in memory, and of every Parquet file; of a table in a database a single one."""
     key = registry.key
-    rows = sample.row_digests(key)
-    if rows is not None:
-        return {"rows": rows}
-    return {"files": np.array([int(sample.fingerprint(key)[:16], 16)], dtype=np.uint64)}
+    found = {"rows": sample.row_digests(key), "files": sample.file_digests(key)}
+    digests = {form: values for form, values in found.items() if values is not None}
+    return digests or {"files": np.array([int(sample.fingerprint(key)[:16], 16)], dtype=np.uint64)}
 
 
-def _outside() -> int:
-    """The level of the caller's line that is not everhold's own, for `warnings.warn`."""
-    here, level = currentframe(), 0
-    frame = None if here is None else here.f_back
-    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "everhold":
-        frame, level = frame.f_back, level + 1
-    return level + 1
+def _table(sample: Sample, registry: Registry, *, private: bool = False) -> TableFacts:
+    """What else the table is recognised by. A private study looks at every column, declared or not."""
+    found = sample.likeness(registry.key, whole=private)
+    return TableFacts(sample.rows, found, private, sample.binding == "table")
 
 
-def _warn(studies: Sequence[KnownStudy]) -> None:
-    for study in studies:
-        if study.kind == "gate" or _has_answered(Path(study.path)):
-            message = (
-                f"these rows have a study already: {study.path}, made on {study.created[:10]}. What it disclosed about them "
-                "is not counted here, and intervals are not valid for questions that follow from its answers. Go on with "
-                "that study: eh.Holdout.open(path), or eh.TestSet(..., path=path) if it is a test set."
+def _warn(known: Sequence[KnownStudy], unit: str | None) -> None:
+    for one in known:
+        if one.kind == "gate" or _has_answered(Path(one.path)):
+            made = f"{one.path}, made on {one.created[:10]}"
+            message = f"these rows have a study already: {made}."
+            if one.unsure:
+                message = (
+                    f"these may be the rows of a private study: {made}. It has as many, and rows in a database cannot be "
+                    "compared with others. If they are the same, no epsilon of that study holds any more."
+                )
+            first = None if unit is None else _first_record(Path(one.path))
+            forgot = ""
+            if first is not None and first.unit is None:
+                forgot = f" If unit={unit!r} (--unit {unit}) was forgotten there: what it disclosed counts all the same."
+            message += (
+                " What it disclosed about them is not counted here, and intervals are not valid for questions that follow "
+                f"from its answers. Go on with that study: {_opened(one.path)}.{forgot}"
             )
-            warnings.warn(RowsInUseWarning(message), stacklevel=_outside())
+            warnings.warn(RowsInUseWarning(message), stacklevel=outside())
             return
 
 

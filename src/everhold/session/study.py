@@ -28,7 +28,7 @@ from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.rng import stream_rng
 from everhold.session.public import PublicSide, build_mechanism, declared_columns
-from everhold.session.registered import HeadNotes, RegisteredStudy, require_known_head
+from everhold.session.registered import HeadNotes, RegisteredStudy, require_known_head, study_of_head
 from everhold.session.settings import Settings
 from everhold.session.setup import Setup
 from everhold.session.shield import PrivacyShield
@@ -46,8 +46,11 @@ def require_new(path: Path) -> None:
         raise LedgerError(f"{path} exists already. Open it with Holdout.open, or choose another name.")
 
 
-def create_study(path: Path, setup: Setup, data: object) -> str:
-    """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint."""
+def create_study(path: Path, setup: Setup, data: object, enter: Callable[[str], None] | None = None) -> str:
+    """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint.
+
+    `enter` is told the fingerprint before anything is written, and may refuse.
+    """
     public, sample = setup.public, setup.session.sample
     if public.pool is None:
         raise LedgerError("a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...).")
@@ -71,6 +74,8 @@ def create_study(path: Path, setup: Setup, data: object) -> str:
         version=VERSION,
         binding=sample.binding,
     )
+    if enter is not None:
+        enter(study.fingerprint)
     store = Store.create(path, study.record(), before=lambda: secret.save(path))
     setup.session.recorder.make_durable(Journal(store))
     if setup.settings.privacy is not None:
@@ -235,10 +240,17 @@ def _expected_records(store: Store, expect_head: str | None) -> Iterator[Record]
                 break
         if store.head != expected:
             older = store.head.records < expected.records
+            fingerprint = Study.read(next(store.records())).fingerprint
+            if (other := study_of_head(str(expected), fingerprint)) is not None:
+                raise LedgerError(
+                    f"{store.path} does not contain the expected head {str(expected)[:20]}…: this is another study. "
+                    f"That head is of {other}. Expected the file of that study, or a head of this one."
+                )
             raise LedgerError(
                 f"{store.path} {'ends before' if older else 'does not contain'} the expected head {str(expected)[:20]}…: "
-                f"it is {'an older copy' if older else 'another history'}. Use the newer file: continuing from this copy "
-                "would answer the same questions a second time."
+                f"it is {'an older copy' if older else 'another history'}, or another study. Compare for which study it "
+                "was noted; then use the newer file: continuing from this copy would answer the same questions a "
+                "second time."
             )
     return store.records()
 
