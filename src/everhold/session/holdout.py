@@ -208,7 +208,7 @@ class Holdout:
         fingerprint = create_study(Path(path), setup, data)
         if register:
             register_rows(Path(path), fingerprint, setup.session.sample)
-        return _FromStudy(setup)
+        return Holdout._from_setup(setup)
 
     @staticmethod
     def open(
