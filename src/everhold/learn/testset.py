@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from html import escape
 from math import inf
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -71,6 +74,7 @@ T = TypeVar("T")
 _DIGEST = "row digest"
 _GENERATION = 50  # entries of an adaptive search between two choices
 _OVERLAPPING_SCORES = 20  # so many are worth a warning
+_MADE_HERE: WeakSet[TestSet] = WeakSet()  # all test sets of this process, to tell which of them has a study open
 
 
 class TestSet:
@@ -95,7 +99,8 @@ class TestSet:
             'baseline' (a baseline model's cross-validated probabilities on the reference), 'labelled' (the reference's own
             labels: the default of a regression with a labelled reference).
         path: of a durable study; opened again if it exists. Searches with several processes need one. While it is open no
-            other process can ask; `release` gives it up.
+            other process can ask; `release` gives it up. A process that has to wait says so after 2 seconds, and gives up
+            after 120, or after `EVERHOLD_PATIENCE` seconds.
         classes: the possible labels, in the order that tables of probabilities have; those of the reference, sorted, when
             left out. They are there as `test.classes`.
         low, high: the declared range of a regression's labels; that of the reference's labels, with a quarter more on both
@@ -214,9 +219,14 @@ class TestSet:
         self._holdout: Holdout | None = None
         self._shared = False
         self._lock = RLock()
+        self._turns = 1  # under way; making it ready is one
         self.exhausted: PrecisionExhausted | None = None
         self._rows, self._prior = self._sides(labels)
-        self._begin()
+        _MADE_HERE.add(self)
+        try:
+            self._begin()
+        finally:
+            self._turns -= 1
 
     def _described(self, size: int) -> str:
         """The prior in words."""
@@ -286,7 +296,7 @@ class TestSet:
                 "this test set is in memory only, and only the process that made it can ask. Make it durable with "
                 "TestSet(…, path='test.everhold'), and other processes can ask too."
             )
-        holdout = patiently(lambda: Holdout.open(path, data=self._rows))
+        holdout = patiently(lambda: self._unless_here(lambda: Holdout.open(path, data=self._rows)))
         pool = self._prior.pool(np.random.default_rng(0))
         promised = None if self._options.privacy is None else self._options.privacy.terms
         difference = made_with(holdout, pool, {**self._options.holdout_settings, "privacy": promised})
@@ -296,23 +306,54 @@ class TestSet:
         self._holdout = holdout
         return holdout
 
+    def _unless_here(self, work: Callable[[], T]) -> T:
+        """Refuse at once where this process itself has the study open, and nothing under way that could end."""
+        try:
+            return work()
+        except LedgerBusy as busy:
+            if busy.holder != str(os.getpid()):
+                raise
+            others = [one for one in _MADE_HERE if one is not self and one.path == self.path]
+            if others and not any(one._waits_open for one in others):
+                raise  # one of them is in a turn, and gives it up
+            del others
+            gc.collect()  # one that nobody holds any more gives up its file
+            with suppress(LedgerBusy):
+                return work()
+            raise LedgerError(
+                f"this process has {self.path} open already. Expected one TestSet for each path: use the object that you "
+                "have, or give the file up first with its release(), and then open it here."
+            ) from None
+
+    @property
+    def _waits_open(self) -> bool:
+        """Whether it has the study open between its turns, and so for as long as it likes."""
+        if self._turns or self._shared or self._holdout is None or not self._holdout.usable:
+            return False
+        store = self._holdout.session.journal.store
+        return store is not None and not store.paused
+
     @contextmanager
     def turn(self) -> Iterator[Holdout]:
         """The holdout, for one score, one thread at a time. Between the turns of a shared test set others may ask."""
         with self._lock:
-            holdout = self._ready()
+            self._turns += 1
             try:
-                yield holdout
+                holdout = self._ready()
+                try:
+                    yield holdout
+                finally:
+                    if self._shared:
+                        holdout.pause()
             finally:
-                if self._shared:
-                    holdout.pause()
+                self._turns -= 1
 
     def _ready(self) -> Holdout:
         holdout = self._holdout
         if holdout is None or not holdout.usable:
             return self._open()
         try:
-            patiently(holdout.resume)
+            patiently(lambda: self._unless_here(holdout.resume))
         except LedgerBusy:
             raise
         except (LedgerError, ReplayError):  # not the file it was: the whole of it is read again
