@@ -44,7 +44,8 @@ class History(list[ScoredModel], Tabular):
                 "value": entry.score.value,
                 "low": entry.score.low,
                 "high": entry.score.high,
-                "forecast_only": entry.score.is_forecast,
+                "source": entry.score.source,
+                "forecast_only": entry.score.source == "forecast only",
                 "surprise": entry.score.surprise,
                 "round": entry.score.round,
                 "price": entry.score.price,
@@ -65,8 +66,8 @@ class History(list[ScoredModel], Tabular):
 
     def _repr_html_(self) -> str:
         rows = [
-            [escape(text) for text in (str(n), entry.act, entry.model, entry.score.metric, f"{entry.score.value:.4g}",
-                                       str(entry.score.interval), "forecast only" if entry.score.is_forecast else "")]
+            [escape(text) for text in (str(n), entry.act, entry.model, entry.score.metric, entry.score.value_text,
+                                       str(entry.score.interval), entry.score.source)]
             for n, entry in enumerate(self, 1)
         ]  # fmt: skip
         return html_table(["", "act", "model", "metric", "value", "interval", ""], rows)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from math import sqrt
+from math import isnan, nan, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import ref
 
@@ -18,7 +18,7 @@ from everhold.learn.entries import Entries, Entry, SealedEntry, Winner
 from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast, needed_lead, shrunk
 from everhold.learn.metrics import MetricValue, finished
 from everhold.learn.score import ModelVerdict, Score, ScoreDifference
-from everhold.learn.sides import Outputs, Sides, question, share_of, title_of
+from everhold.learn.sides import Outputs, Sides, name_of, question, share_of, title_of
 from everhold.progress import progress_bar
 from everhold.queries.answer import Answer
 
@@ -104,13 +104,28 @@ class ModelActs:
         *,
         spend: float | None = None,
     ) -> Score:
-        """A score as a reading."""
+        """A score as a reading; that of a winner that was read is returned again."""
+        if group is None and (known := self._won(holdout, metric, outputs)) is not None:
+            return known
         guess = self._guess(metric, group, expect)
         if guess is not None:
             return self._score(
                 metric, outputs, None, lambda asked: [holdout.read(query, expect=guess, spend=spend) for query in asked]
             )
         return self._score(metric, outputs, group, lambda asked: holdout.read_many(asked, spend=spend))
+
+    def _won(self, holdout: Holdout, metric: Metric, outputs: Outputs) -> Score | None:
+        """The winner's score, if a model is an entry that was read as the winner."""
+        same = self.entries.same_as(outputs, metric.name)
+        return None if same is None else self._recorded(holdout, metric, _identity(same))
+
+    def _recorded(self, holdout: Holdout, metric: Metric, model: str | None) -> Score | None:
+        """The reading of a model that is in the record."""
+        program = metric.program(self.sides.context)
+        count = len(next(program))
+        past = [holdout.journal.read_as(name_of(metric, model, part)) for part in range(1, count + 1)]
+        parts = [share_of(one.answer) for one in past if one is not None]
+        return _score_of(metric, finished(program, parts), parts) if len(parts) == count else None
 
     def close(self, holdout: Holdout, metric: Metric, models: Sequence[Outputs]) -> list[Score]:
         """All scores in the last act."""
@@ -144,14 +159,17 @@ class ModelActs:
         metric_parts = next(program)
         if group is None:
             parts = [share_of(answer) for answer in way(self.sides.questions(metric, metric_parts, outputs))]
-        else:
-            parts = self._within(metric, metric_parts, outputs, group, way)
-        return _score_of(metric, finished(program, parts), parts)
+            return _score_of(metric, finished(program, parts), parts)
+        parts, means = self._within(metric, metric_parts, outputs, group, way)
+        found = finished(program, means)
+        if any(isnan(mean.value) for mean in means):  # nobody is in the group: there is an interval, and no estimate
+            found = replace(found, value=nan)
+        return _score_of(metric, found, parts)
 
     def _within(
         self, metric: Metric, metric_parts: Sequence[Part], outputs: Outputs, group: Group, way: Way
-    ) -> list[Answer]:
-        """Means over the rows of a group, each from two questions."""
+    ) -> tuple[list[Answer], list[Answer]]:
+        """What was asked, and means over the rows of a group, each from two questions."""
         asked = []
         for number, part in enumerate(metric_parts, 1):
             values = self.sides.values(part, outputs, pairs=False)
@@ -169,7 +187,7 @@ class ModelActs:
                 title = f"{title_of(metric, outputs, number if len(metric_parts) > 1 else None)}, {side} given {group.text}"
                 asked.append(question(inside[0], inside[1], name, title))
         answers = [share_of(answer) for answer in way(asked)]
-        return [_mean_within(answers[index], answers[index + 1]) for index in range(0, len(answers), 2)]
+        return answers, [_mean_within(answers[index], answers[index + 1]) for index in range(0, len(answers), 2)]
 
     # choices and verdicts ------------------------------------------------------------------------------------------
 
@@ -317,7 +335,9 @@ class ModelActs:
         score = None
         if read and not (metric.pairs and not self._pairs):
             spend = _WINNER_SPEND if holdout.budget.spending.claims == 0 else None
-            score = self.read(holdout, metric, _named(best), None, self._foreseen(metric, best), spend=spend)
+            score = self._recorded(holdout, metric, best.outputs.name) or self.read(
+                holdout, metric, _named(best), None, self._foreseen(metric, best), spend=spend
+            )
         return Winner(best.entry, len(judged) + len(waiting), generation, score)
 
     def _choose_generation(
@@ -412,8 +432,11 @@ def _known(sealed: SealedEntry) -> float | None:
 
 def _named(sealed: SealedEntry) -> Outputs:
     """An entry's outputs, recognised by its number."""
-    name = f"{sealed.outputs.name or ''}entry {sealed.entry.number}"
-    return Outputs(sealed.outputs.private, sealed.outputs.public, name, _shown(sealed.label))
+    return Outputs(sealed.outputs.private, sealed.outputs.public, _identity(sealed), _shown(sealed.label))
+
+
+def _identity(sealed: SealedEntry) -> str:
+    return f"{sealed.outputs.name or ''}entry {sealed.entry.number}"
 
 
 def _shown(name: str) -> str:
@@ -436,7 +459,7 @@ def _score_of(metric: Metric, value: MetricValue, parts: Sequence[Answer]) -> Sc
 def _mean_within(inside: Answer, rest: Answer) -> Answer:
     low, high = derived.ratio((inside.low, inside.high), (rest.low, rest.high))
     whole = inside.value + rest.value
-    value = min(max(inside.value / whole if whole > 0.0 else 0.5, low), high)
+    value = min(max(inside.value / whole, low), high) if whole > 0.0 else nan
     surprise = inside.surprise or rest.surprise
     return Answer(value, low, high, surprise, rest.round, rest.price, "share", act=rest.act)
 

@@ -33,7 +33,7 @@ from everhold.errors import (
     SearchWarning,
     SettingError,
 )
-from everhold.learn.checks import made_with, reference_parts
+from everhold.learn.checks import made_with, reference_parts, require_same_columns, warn_of_many_classes
 from everhold.learn.entries import Entries, Entry, Winner
 from everhold.learn.history import History, ScoredModel
 from everhold.learn.label_model import label_chances
@@ -193,10 +193,14 @@ class TestSet:
             )
         given.require_privacy(reference)
         public, public_labels = reference_parts(reference)
+        if reference is not None:
+            require_same_columns(X, public)
         given = given.completed(public_labels)
         if given.prior != "uniform" and public_labels is None:
             raise PriorError(f"prior={given.prior!r} needs labelled public rows: reference=(X_train, y_train).")
         self._context = given.context(public_labels)
+        if given.task == "classification":
+            warn_of_many_classes(public_labels, self._context.classes)
         labels = checked_labels(y, length(X), given.task, self._context)
         if given.privacy is not None and given.task == "classification":  # of one type, whatever type each label has
             labels = self._context.classes[(labels[:, None] == self._context.classes).argmax(axis=1)]
