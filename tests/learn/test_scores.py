@@ -120,3 +120,40 @@ class TestTheWinnersScore:
         model = LogisticRegression().fit(Z, z)
         test_set.enter(model, "f1")
         assert test_set.winner("f1").score == test_set.read(model, "f1")
+
+
+class TestPlot:
+    @pytest.fixture(autouse=True)
+    def _no_window(self):
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("Agg")
+        yield
+        matplotlib.pyplot.close("all")
+
+    def test_each_metric_has_a_panel(self, test_set):
+        from matplotlib import pyplot
+
+        model = LogisticRegression().fit(Z, z)
+        with pytest.raises(eh.SettingError, match="nothing was scored"):
+            test_set.plot()
+        test_set.score(model, "log_loss", expect=0.3)
+        test_set.read(model)
+        test_set.read(model, "f1")
+        panels = test_set.plot().figure.axes
+        assert [one.get_title("left") for one in panels] == ["log_loss", "accuracy", "f1"]
+        said = {one.get_text() for one in panels[-1].get_legend().get_texts()}
+        assert said == {one.score.source for one in test_set.history()}
+        assert panels[1].lines[-1].get_markerfacecolor() != "white"
+        only = test_set.plot(metric="f1").figure.axes
+        assert [one.get_title("left") for one in only] == ["f1"]
+        ax = pyplot.figure().add_subplot()
+        assert test_set.plot(ax, metric="f1") is ax
+        with pytest.raises(eh.SettingError, match="room for one metric"):
+            test_set.plot(ax)
+        with pytest.raises(eh.SettingError, match="Did you mean 'accuracy'"):
+            test_set.plot(metric="acuracy")
+
+    def test_a_forecast_is_hollow(self, test_set):
+        score = test_set.score(lambda rows: (rows[:, 1] > 0).astype(int))
+        assert score.source == "forecast only"
+        assert test_set.plot().lines[-1].get_markerfacecolor() == "white"

@@ -100,8 +100,8 @@ def warn_of_many_classes(labels: NDArray[Any] | None, classes: NDArray[Any]) -> 
     """Warn where a classification has nearly as many classes as public rows: they are probably numbers."""
     if labels is not None and len(classes) > _MANY_CLASSES and 2 * len(classes) > len(labels):
         warnings.warn(
-            f"the {len(labels):,} public labels hold {len(classes):,} classes, nearly one for each row. If they are numbers, "
-            "use task='regression'.",
+            f"the {len(labels):,} public labels hold {len(classes):,} classes, nearly one for each row. If they are "
+            "numbers, use task='regression'.",
             SchemaWarning,
             stacklevel=4,
         )

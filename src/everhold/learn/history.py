@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from everhold.errors import SettingError, did_you_mean
 from everhold.learn.score import Score
 from everhold.results import Tabular, html_table
 
@@ -72,9 +73,29 @@ class History(list[ScoredModel], Tabular):
         ]  # fmt: skip
         return html_table(["", "act", "model", "metric", "value", "interval", ""], rows)
 
-    def plot(self, ax: Any = None) -> Any:
-        """A forest plot of the scores, which should have one metric. Needs matplotlib (`everhold[plot]`)."""
-        from everhold.plots import forest
+    def plot(self, ax: Any = None, *, metric: str | None = None) -> Any:
+        """A forest plot of the scores, with a panel for each metric. Needs matplotlib (`everhold[plot]`).
 
-        names = [f"{entry.act}: {entry.model}" for entry in self]
-        return forest([entry.score for entry in self], labels=names, title=self[-1].score.metric if self else "", ax=ax)
+        A hollow mark is a forecast, or partly one. Returns the axes, those of the first panel where there are several.
+
+        Args:
+            ax: matplotlib's axes to draw one metric in; by default a new figure.
+            metric: the only one to draw; all of them when left out.
+        """
+        from everhold.plots import forest, legend, panels
+
+        if not self:
+            raise SettingError("nothing was scored in this process. Expected scores: test.score(model), test.read(model).")
+        there = list(dict.fromkeys(entry.score.metric for entry in self))
+        if metric is not None and metric not in there:
+            raise SettingError(f"no score here is {metric!r}.{did_you_mean(metric, there)} Scores are: {', '.join(there)}.")
+        chosen = there if metric is None else [metric]
+        if ax is not None and len(chosen) > 1:
+            raise SettingError(f"ax= has room for one metric, and there are {', '.join(chosen)}. Choose one: metric='…'.")
+        shown = [[entry for entry in self if entry.score.metric == name] for name in chosen]
+        axes = panels([len(group) for group in shown]) if ax is None else [ax]
+        for name, group, panel in zip(chosen, shown, axes, strict=True):
+            names = [f"{entry.act}: {entry.model}" for entry in group]
+            forest([entry.score for entry in group], labels=names, title=name, ax=panel)
+        legend(axes[-1], list(dict.fromkeys(entry.score.source for group in shown for entry in group)))
+        return axes[0]

@@ -335,9 +335,9 @@ class ModelActs:
         score = None
         if read and not (metric.pairs and not self._pairs):
             spend = _WINNER_SPEND if holdout.budget.spending.claims == 0 else None
-            score = self._recorded(holdout, metric, best.outputs.name) or self.read(
-                holdout, metric, _named(best), None, self._foreseen(metric, best), spend=spend
-            )
+            score = self._recorded(holdout, metric, best.outputs.name)
+            if score is None:
+                score = self.read(holdout, metric, _named(best), None, self._foreseen(metric, best), spend=spend)
         return Winner(best.entry, len(judged) + len(waiting), generation, score)
 
     def _choose_generation(

@@ -625,9 +625,14 @@ class TestSet:
         with self._lock:
             return History(self._history)
 
-    def plot(self, ax: Any = None) -> Any:
-        """A forest plot of the scores so far. Needs matplotlib (`everhold[plot]`)."""
-        return self.history().plot(ax)
+    def plot(self, ax: Any = None, *, metric: str | None = None) -> Any:
+        """A forest plot of the scores so far, with a panel for each metric. Needs matplotlib (`everhold[plot]`).
+
+        Args:
+            ax: matplotlib's axes to draw one metric in; by default a new figure.
+            metric: the only one to draw; all of them when left out.
+        """
+        return self.history().plot(ax, metric=metric)
 
     def _noted(self, act: str, name: str, given: str | None, score: S) -> S:
         with self._lock:
