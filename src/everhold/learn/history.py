@@ -14,6 +14,9 @@ from everhold.results import Tabular, html_table
 __all__ = ["History", "ScoredModel"]
 
 
+_NOTHING = "[]: nothing was scored in this process. test.holdout.findings() has everything that the record holds."
+
+
 @dataclass(frozen=True, slots=True)
 class ScoredModel:
     """One score.
@@ -33,6 +36,9 @@ class History(list[ScoredModel], Tabular):
     """Scores in the order in which they were returned. `test.holdout.findings()` is the record of all that was asked."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return list.__repr__(self) if self else _NOTHING
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A line for each score."""
@@ -66,6 +72,8 @@ class History(list[ScoredModel], Tabular):
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
     def _repr_html_(self) -> str:
+        if not self:
+            return f"<p>{escape(_NOTHING)}</p>"
         rows = [
             [escape(text) for text in (str(n), entry.act, entry.model, entry.score.metric, entry.score.value_text,
                                        str(entry.score.interval), entry.score.source)]

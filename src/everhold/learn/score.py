@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from math import exp, isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.queries.answer import Answer
@@ -41,6 +42,12 @@ class Score(Finding):
         return self.what
 
     @property
+    def title(self) -> str:
+        """The metric in words: a log loss with the least probability that it counts."""
+        clipped = self.metric == "log_loss" and self.bottom == 0.0 and isfinite(self.top)
+        return f"{self.metric} (probabilities at least {exp(-self.top):.2g})" if clipped else self.metric
+
+    @property
     def is_forecast(self) -> bool:
         """Whether the private rows measured none of its parts, or not all: such a score does not rank models."""
         return self.forecast_parts > 0
@@ -53,6 +60,8 @@ class Score(Finding):
     @property
     def source(self) -> str:
         """Where its value comes from: 'private reading', 'surprise', 'partly forecast' or 'forecast only'."""
+        if not self.parts:
+            return "known beforehand"
         if self.read:
             return "private reading"
         forecasts = self.forecast_parts
@@ -94,17 +103,17 @@ class Score(Finding):
         return {"parts": parts, "unit": given["unit"], "bottom": bottom, "top": top}
 
     def __str__(self) -> str:
-        asked = "" if len(self.parts) == 1 else f"{len(self.parts)} questions, "
+        asked = "" if len(self.parts) < 2 else f"{len(self.parts)} questions, "
         mark = f", {self.source}" if self.parts else ""
         value = f"{self.value_text} in" if self.seen else f"{self.value_text};"
-        return f"{self.metric} {value} {self.interval} ({asked}round {self.round}{mark}, {self.price:.1f} nats)"
+        return f"{self.title} {value} {self.interval} ({asked}round {self.round}{mark}, {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
     def _repr_html_(self) -> str:
         notes = f"round {self.round:,} · {self.price:.1f} nats{f' · {self.source}' if self.is_forecast else ''}"
-        text = f"{escape(self.metric)} <b>{escape(self.value_text)}</b>{' in' if self.seen else ';'} {self.interval}"
+        text = f"{escape(self.title)} <b>{escape(self.value_text)}</b>{' in' if self.seen else ';'} {self.interval}"
         return interval_html(text, self, self.bottom, self.top, notes)
 
 

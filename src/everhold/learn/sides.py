@@ -34,12 +34,14 @@ class Outputs:
         public: on the public rows.
         name: from public facts; None: it cannot be recognised, and is asked anew.
         title: what the record calls it, a public fact.
+        entry: the number of an entry of the same model, if there is one.
     """
 
     private: NDArray[Any]
     public: NDArray[Any]
     name: str | None
     title: str = "a model"
+    entry: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,6 +23,7 @@ from everhold.data.schema import Schema
 from everhold.data.table import RowTable
 from everhold.errors import (
     DataError,
+    HoldoutClosed,
     LedgerBusy,
     LedgerError,
     PrecisionExhausted,
@@ -74,6 +75,7 @@ T = TypeVar("T")
 _DIGEST = "row digest"
 _GENERATION = 50  # entries of an adaptive search between two choices
 _OVERLAPPING_SCORES = 20  # so many are worth a warning
+_MANY_READINGS = 5  # of different models: more are probably a search
 _MADE_HERE: WeakSet[TestSet] = WeakSet()  # all test sets of this process, to tell which of them has a study open
 
 
@@ -218,6 +220,8 @@ class TestSet:
         self.sides = Sides(X, labels, public, public_labels, transductive, self._context, private_draws, public_draws)
         self._acts = ModelActs(self.sides, Entries(options.path), pairs=options.pairs)
         self._history = History()
+        self._readings: dict[str, set[int]] = {}
+        self._told_of_readings = False
         self._overlap: dict[str, tuple[float, float, int]] = {}
         self.prior = self._described(size)
         self._holdout: Holdout | None = None
@@ -252,7 +256,15 @@ class TestSet:
         if len(both) < len(private_columns) or not both:  # what tells these rows from others, where columns do not
             both[_DIGEST], shared[_DIGEST] = row_digests(self.sides.X), row_digests(self.sides.public)
         if not self.sides.transductive and self._options.overlap == "refuse":
-            require_independent(Sample(RowTable(both)), RowTable(shared))
+            try:
+                require_independent(Sample(RowTable(both)), RowTable(shared))
+            except PriorError as error:
+                found = str(error).partition(", more than")[0]
+                raise PriorError(
+                    f"{found}, more than chance explains: training rows are in the test set. Remove these rows from X and "
+                    "y, or from the reference, and from what models are fitted to. If you know why these rows are equal and "
+                    "that they are still independent, pass overlap='allow'."
+                ) from None
         uniform = self._options.prior == "uniform" and self.task == "classification"
         density = 1.0 / len(self._context.classes) if uniform else None
         laid = FixedPrior(pool_of(shared, self.sides.public_draws, label), density, self.prior, exempt_from_overlap=True)
@@ -457,6 +469,7 @@ class TestSet:
         found = self._turned(
             lambda holdout: self._acts.read(holdout, chosen_metric, outputs, self._group(holdout, given), expect)
         )
+        self._warn_of_readings(chosen_metric.name, given, found)
         return self._noted("read", outputs.title, given, found)
 
     def score_predictions(
@@ -564,8 +577,7 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
-        given = list(models)
-        candidates = outputs_of(self._acts, chosen_metric, given, names)
+        candidates = outputs_of(self._acts, chosen_metric, models, names)
         found = self._turned(lambda holdout: self._acts.close(holdout, chosen_metric, candidates))
         return [self._noted("close", one.title, None, score) for one, score in zip(candidates, found, strict=True)]
 
@@ -598,6 +610,7 @@ class TestSet:
             same = self._acts.entries.same_as(outputs, chosen_metric.name)
         if same is not None:
             return same.entry
+        self._require_open()
         candidate = self._acts.candidate(chosen_metric, outputs, model, name, expect, folds)
         return self._turned(lambda _: self._acts.enter(candidate, model, outputs.public))
 
@@ -668,10 +681,30 @@ class TestSet:
             )
         return score
 
+    def _warn_of_readings(self, metric: str, given: str | None, score: Score) -> None:
+        """Warn once where many models are read one after the other, as a search would."""
+        if given is not None:
+            return
+        rounds = self._readings.setdefault(metric, set())
+        rounds.add(score.round)
+        if len(rounds) == _MANY_READINGS + 1 and not self._told_of_readings:
+            self._told_of_readings = True
+            warnings.warn(
+                f"{len(rounds)} models were read one by one, and each reading makes all later intervals wider: the last one "
+                f"is {score.interval}. To find the best of many, enter them with test.enter(model) and ask test.winner().",
+                SearchWarning,
+                stacklevel=3,
+            )
+
     def _group(self, holdout: Holdout, given: str | None) -> Group | None:
         """Which draws of both sides are in a group."""
         if given is None:
             return None
+        if not isinstance(given, str):
+            raise QuestionError(
+                f"given is a {type(given).__name__}. Expected a condition as text, about features and the label "
+                f"{self._options.label!r}: given='\"mean radius\" > 14', given=\"region = 'north'\". Nothing was charged."
+            )
         if self._options.privacy is not None:
             raise PrivacyError(
                 "a private test set has no subgroups: who is in one may depend on the label. Score all rows. Nothing was "
@@ -731,6 +764,18 @@ class TestSet:
 
         return stop
 
+    @property
+    def _closed(self) -> bool:
+        return self._holdout is not None and bool(getattr(self._holdout.session.mechanism, "closed", False))
+
+    def _require_open(self) -> None:
+        """Refuse a candidate that could never be judged."""
+        if self._closed:
+            raise HoldoutClosed(
+                "this test set was closed by its last act, and no candidate can be judged any more. Enter models before "
+                "close(), or make a test set of fresh rows."
+            )
+
     def __repr__(self) -> str:
         draws = "pairs" if self._options.pairs else "rows"
         holdout = self._holdout
@@ -739,7 +784,9 @@ class TestSet:
             if holdout is None
             else f", rounds: {holdout.rounds:,}, surprises: {holdout.surprises:,}, {holdout.price:.1f} nats"
         )
-        return f"TestSet({self.task}, {len(self.sides.private_draws.index):,} private {draws}{asked}; prior: {self.prior})"
+        closed = ", closed" if self._closed else ""
+        size = f"{len(self.sides.private_draws.index):,} private {draws}"
+        return f"TestSet({self.task}, {size}{asked}{closed}; prior: {self.prior})"
 
     def _repr_html_(self) -> str:
         holdout = self._holdout
@@ -751,6 +798,8 @@ class TestSet:
         }
         if holdout is not None:
             facts |= {"rounds": f"{holdout.rounds:,}", "surprises": f"{holdout.surprises:,}", "nats": f"{holdout.price:.1f}"}
+        if self._closed:
+            facts["state"] = "closed"
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items()
         )
