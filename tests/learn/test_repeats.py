@@ -192,3 +192,78 @@ class TestNames:
         assert second.name == f"{first.name} (2)"
         assert test_set.enter(TREE).name == first.name, "the same model is the same entry"
         assert test_set.enter(TREE, "f1").name == first.name, "another metric has names of its own"
+
+
+def rule(rows):
+    """A function of somebody's own, which no digest identifies."""
+    return (rows[:, 1] > 0).astype(int)
+
+
+class TestCodeOfOnesOwn:
+    def test_the_same_function_again_is_charged_with_a_word(self, test_set):
+        test_set.read(rule)
+        with pytest.warns(eh.SearchWarning, match=r"rule was asked about in the same way before, and is charged again"):
+            test_set.read(rule)
+        assert test_set.holdout.rounds == 2
+        test_set.read(rule, "f1")
+        test_set.read(rule, given="x0 > 0")
+        test_set.score(rule)
+        test_set.compare(rule, TREE)
+        test_set.compare(TREE, rule)
+        for again in (
+            lambda: test_set.score(rule),
+            lambda: test_set.compare(rule, TREE),
+            lambda: test_set.read(rule, given="x0 > 0"),
+        ):
+            with pytest.warns(eh.SearchWarning, match="charged again"):
+                again()
+
+    def test_another_one_is_another_question(self, test_set):
+        class Cut:
+            at = 0.0
+
+            def predict(self, rows):
+                return (rows[:, 0] > self.at).astype(int)
+
+        model = Cut()
+        test_set.read(model)
+        model.at = 0.5
+        test_set.read(model)
+        test_set.read(lambda rows: (rows[:, 0] > 0).astype(int))
+        test_set.read(TREE)
+        test_set.read(TREE)
+
+    def test_whether_it_warns_does_not_depend_on_private_rows(self):
+        """Twins that differ on one private row alone, and a model that says something else there the second time."""
+        for spot in (0.0, 50.0):
+            odd = X.copy()
+            odd[7, 0] = spot
+            test = eh.TestSet(odd, y, reference=(Z, z), seed=1)
+
+            class Switched:
+                on = 0
+
+                def predict(self, rows):
+                    return ((rows[:, 0] > 0) ^ ((rows[:, 0] > 10) & bool(self.on))).astype(int)
+
+            model = Switched()
+            test.read(model)
+            model.on = 1
+            with pytest.warns(eh.SearchWarning, match="charged again"):
+                test.read(model)
+            assert test.holdout.rounds == 2
+
+
+class TestPromise:
+    def test_a_promise_that_no_score_can_keep_is_said_at_once(self):
+        with pytest.warns(eh.SearchWarning, match=r"half_width=0\.01 leaves no room for a single test\.score.*short by"):
+            test = eh.TestSet(X, y, reference=(Z, z), half_width=0.01, seed=1)
+        assert test.read(TREE).round == 1, "readings are not bound"
+        with pytest.raises(eh.PrecisionExhausted):
+            test.score(WEAK)
+
+    def test_one_that_can_be_kept_is_not(self, tmp_path):
+        for _ in range(2):
+            test = eh.TestSet(X, y, reference=(Z, z), half_width=0.15, seed=1, path=tmp_path / "t.everhold", register=False)
+            test.score(TREE)
+            test.release()

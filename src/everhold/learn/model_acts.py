@@ -64,6 +64,7 @@ class ModelActs:
         self.sides = sides
         self.entries = entries
         self._pairs = pairs
+        self._asked: list[tuple[tuple[object, ...], list[ref[Any]], list[NDArray[Any]]]] = []
         self._in_hand: list[tuple[ref[Any], int, NDArray[Any]]] = []
 
     def titled(self, outputs: Outputs, model: Any, name: str | None = None) -> Outputs:
@@ -79,6 +80,26 @@ class ModelActs:
             return next((one.entry.number for one in self.entries if one.outputs.name == outputs.name), None)
         known = [(number, public) for model_, number, public in self._in_hand if model_() is model]
         return next((number for number, public in reversed(known) if np.array_equal(public, outputs.public)), None)
+
+    def asked_before(self, what: tuple[object, ...], models: Sequence[Any], outputs: Sequence[Outputs]) -> bool:
+        """Whether the same objects of somebody's own code were asked about in the same way: that is charged again.
+
+        Whether they are still the same models cannot be told: what they say of public rows is, what they say of private rows
+        is not a public fact.
+        """
+        if all(one.name is not None for one in outputs):
+            return False
+        known = any(
+            past == what
+            and all(one() is model for one, model in zip(refs, models, strict=True))
+            and all(np.array_equal(one, out.public) for one, out in zip(publics, outputs, strict=True))
+            for past, refs, publics in self._asked
+            if len(refs) == len(models)
+        )
+        if not known:
+            with suppress(TypeError):  # what cannot be referred to weakly is not known again
+                self._asked.append((what, [ref(model) for model in models], [out.public for out in outputs]))
+        return known
 
     def require_pairs(self, metric: Metric) -> None:
         """AUC has an interval only where rows are paired."""

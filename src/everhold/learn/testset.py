@@ -58,6 +58,7 @@ from everhold.ledger.patience import patiently
 from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Columns, CompiledBatch
+from everhold.queries.query import Values
 from everhold.session.holdout import Holdout
 from everhold.session.settings import OverlapRule
 
@@ -113,7 +114,9 @@ class TestSet:
         pairs: pair the rows up, so that AUC can be asked for; everything then rests on half as many draws. Not where the
             test features are public: a model could be made for the pairs.
         label: the name of the label's column in subgroups (`given=`).
-        confidence, half_width, known_rows, seed, overlap: as for `eh.Holdout`.
+        confidence, known_rows, seed, overlap: as for `eh.Holdout`.
+        half_width: a promise about every question that `score` asks: it refuses (`PrecisionExhausted`) rather than break it.
+            Readings, differences, verdicts and the winner's score are not bound by it.
         privacy: what to promise about every test label, such as `eh.Privacy(epsilon=1.0)`: everything ever disclosed is then
             differentially private. Only where the features are public (no `reference`), with a `path`; metrics of rows and
             `best_of`, `winner`, `compare`, `difference` of plain means work, with noise (docs/howto/private.md#test-sets).
@@ -233,6 +236,7 @@ class TestSet:
         _MADE_HERE.add(self)
         try:
             self._begin()
+            self._warn_of_promise()
         finally:
             self._turns -= 1
 
@@ -271,6 +275,22 @@ class TestSet:
         if self._options.pairs:
             return RowTable(paired(both, self.sides.private_draws), what="the test rows"), laid
         return RowTable({**both, label: labels}, what="the test rows"), laid
+
+    def _warn_of_promise(self) -> None:
+        """Say when not even one score fits in the promised half-width."""
+        promised, holdout = self._options.half_width, self._holdout
+        if promised is None or holdout is None or holdout.rounds:
+            return
+        half = np.arange(self._prior.table.size) % 2 == 0
+        try:
+            holdout.try_out(Values(reference=half))
+        except PrecisionExhausted as refusal:
+            warnings.warn(
+                f"half_width={promised:g} leaves no room for a single test.score: {refusal} It binds test.score alone; "
+                "readings, differences and the winner's score have the widths that the rows allow.",
+                SearchWarning,
+                stacklevel=4,
+            )
 
     @property
     def path(self) -> Path | None:
@@ -442,6 +462,7 @@ class TestSet:
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
         outputs = self._acts.titled(self.sides.outputs(model, chosen_metric), model, name)
+        self._warn_if_unrecognised(("score", chosen_metric.name, given), [model], [outputs])
         found = self._turned(
             lambda holdout: self._acts.ask(holdout, chosen_metric, outputs, self._group(holdout, given), expect)
         )
@@ -466,6 +487,7 @@ class TestSet:
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
         outputs = self._acts.titled(self.sides.outputs(model, chosen_metric), model, name)
+        self._warn_if_unrecognised(("read", chosen_metric.name, given), [model], [outputs])
         found = self._turned(
             lambda holdout: self._acts.read(holdout, chosen_metric, outputs, self._group(holdout, given), expect)
         )
@@ -554,6 +576,7 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         one, other = outputs_of(self._acts, chosen_metric, [first, second], names)
+        self._warn_if_unrecognised(("compare", chosen_metric.name), [first, second], [one, other])
         return self._turned(lambda holdout: self._acts.compare(holdout, chosen_metric, one, other))
 
     def difference(
@@ -566,6 +589,7 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         one, other = outputs_of(self._acts, chosen_metric, [first, second], names)
+        self._warn_if_unrecognised(("difference", chosen_metric.name), [first, second], [one, other])
         found = self._turned(lambda holdout: self._acts.difference(holdout, chosen_metric, one, other))
         return self._noted("difference", f"{one.title} less {other.title}", None, found)
 
@@ -680,6 +704,18 @@ class TestSet:
                 stacklevel=3,
             )
         return score
+
+    def _warn_if_unrecognised(self, what: tuple[object, ...], models: Sequence[Any], outputs: Sequence[Outputs]) -> None:
+        """Say that a model of somebody's own code is asked about anew, although the same object was asked about before."""
+        if self._acts.asked_before(what, models, outputs):
+            unknown = [one.title for one in outputs if one.name is None]
+            warnings.warn(
+                f"{' and '.join(unknown)} was asked about in the same way before, and is charged again: everhold recognises "
+                "models of scikit-learn, and cannot tell whether code of your own is still the same. Keep the result "
+                "instead of asking again; test.history() has it.",
+                SearchWarning,
+                stacklevel=4,
+            )
 
     def _warn_of_readings(self, metric: str, given: str | None, score: Score) -> None:
         """Warn once where many models are read one after the other, as a search would."""
