@@ -153,6 +153,14 @@ class TestMessages:
         assert "Split" not in str(error.value)
         assert "1,500 of 3,000" in str(error.value)
 
+    def test_pairs_where_there_were_none(self, tmp_path):
+        path = tmp_path / "t.everhold"
+        eh.TestSet(X, y, reference=(Z, z), path=path, register=False).release()
+        with pytest.raises(
+            eh.DataError, match=r"made with other columns: .* Expected the same X, label= and pairs= as then"
+        ):
+            eh.TestSet(X, y, reference=(Z, z), path=path, pairs=True)
+
     def test_after_the_last_act(self, test_set):
         assert "closed" not in repr(test_set)
         test_set.close([TREE])

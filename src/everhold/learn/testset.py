@@ -332,7 +332,12 @@ class TestSet:
                 "this test set is in memory only, and only the process that made it can ask. Make it durable with "
                 "TestSet(…, path='test.everhold'), and other processes can ask too."
             )
-        holdout = patiently(lambda: self._unless_here(lambda: Holdout.open(path, data=self._rows)))
+        try:
+            holdout = patiently(lambda: self._unless_here(lambda: Holdout.open(path, data=self._rows)))
+        except DataError as error:
+            raise DataError(
+                f"{path} was made with other columns: {error} Expected the same X, label= and pairs= as then."
+            ) from None
         pool = self._prior.pool(np.random.default_rng(0))
         promised = None if self._options.privacy is None else self._options.privacy.terms
         difference = made_with(holdout, pool, {**self._options.holdout_settings, "privacy": promised})
