@@ -23,6 +23,7 @@ NAMES = (
     "tolerance",
     "searches",
     "order",
+    "metric_rows",
     "boards",
     "gate",
     "private",

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -286,7 +287,11 @@ def drawn(name):
         points = [Point(i, 0.3 + 0.02 * i, 0.2 + 0.02 * i, 0.36 + 0.02 * i, 5.0 + i, kinds[i % 3]) for i in range(1, 13)]
         return session_figure(points, title="12 rounds")
     if name == "history":
-        scores = [eh.Score("accuracy", one.value, one.low, one.high, (one,)) for one in share]
+        parts = [[share[0]], [replace(share[1], act="read")], [share[2]], [share[2], share[3]]]
+        scores = [
+            eh.Score("accuracy" if place < 3 else "f1", one.value, one.low, one.high, tuple(parts[place]))
+            for place, one in enumerate(share)
+        ]
         return History(ScoredModel("score", f"model {k}", one) for k, one in enumerate(scores)).plot()
     return widths_figure({"everhold": 0.03, "Gaussian noise": 0.08, "splitting": 0.11, "vacuous": 0.6}, chosen="everhold")
 

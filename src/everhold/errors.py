@@ -166,6 +166,9 @@ class LedgerError(EverholdError):
 class LedgerBusy(LedgerError):
     """Another process has the study open for asking: wait until it closes it."""
 
+    holder: str = "unknown"
+    """The process that has it open, by its number."""
+
 
 class RequestConflict(LedgerError):
     """The request id is already used for another question. Nothing was charged."""

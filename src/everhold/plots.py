@@ -13,7 +13,7 @@ from everhold.results import axis_around
 if TYPE_CHECKING:
     from everhold.results import Estimate
 
-__all__ = ["Point", "forest", "session_figure", "widths_figure"]
+__all__ = ["Point", "forest", "legend", "panels", "session_figure", "widths_figure"]
 
 _QUIET, _SURPRISE, _READ, _PRICE, _GREY = "#2563eb", "#c2410c", "#7c3aed", "#047857", "#9ca3af"
 _MOST_LINES = 200
@@ -34,7 +34,9 @@ class Point(NamedTuple):
     kind: str
 
 
-def _axes(ax: Any, wide: float, high: float, rows: int = 1, ratios: Sequence[float] | None = None) -> list[Any]:
+def _axes(
+    ax: Any, wide: float, high: float, rows: int = 1, ratios: Sequence[float] | None = None, *, shared: bool = True
+) -> list[Any]:
     """New axes, or the given one. No window is opened, and pyplot is used only where the caller already does."""
     if find_spec("matplotlib") is None:
         raise MissingExtra("a plot", "plot")
@@ -43,7 +45,7 @@ def _axes(ax: Any, wide: float, high: float, rows: int = 1, ratios: Sequence[flo
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
-        rows, 1, figsize=(wide, high), layout="constrained", sharex=rows > 1, height_ratios=ratios, squeeze=False
+        rows, 1, figsize=(wide, high), layout="constrained", sharex=shared and rows > 1, height_ratios=ratios, squeeze=False
     )
     del figure
     return [row[0] for row in axes]
@@ -106,7 +108,8 @@ def forest(
             if not isfinite(end):  # open: the arrow says that it goes on
                 ax.plot([left if end < 0 else right], [place], marker=marker, color=colour, markersize=5)
         if result.value == result.value:
-            ax.plot([result.value], [place], marker="o", color=colour, markersize=6)
+            inside = "white" if getattr(result, "is_forecast", False) else colour
+            ax.plot([result.value], [place], marker="o", color=colour, markerfacecolor=inside, markersize=6)
     ax.set_yticks(range(len(shown)), names)
     ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.set_xlim(left, right)
@@ -116,6 +119,25 @@ def forest(
         ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
     _plain(ax)
     return ax
+
+
+def panels(lines: Sequence[int]) -> list[Any]:
+    """New axes, one below the other, each with room for so many lines of a forest plot and a scale of its own."""
+    high = 0.4 + sum(0.7 + 0.32 * count for count in lines)
+    return _axes(None, 7.0, high, len(lines), [1.0 + count for count in lines], shared=False)
+
+
+def legend(ax: Any, sources: Sequence[str]) -> None:
+    """Below a forest plot of scores: what colours and hollow marks say of where a value comes from."""
+    from matplotlib.lines import Line2D
+
+    marks = []
+    for source in sources:
+        colour = _SURPRISE if source in ("surprise", "partly forecast", "charged") else _QUIET
+        inside = "white" if "forecast" in source else colour
+        marks.append(Line2D([], [], color=colour, marker="o", markerfacecolor=inside, linewidth=3, alpha=0.8, label=source))
+    below = -0.4 / (0.32 * (ax.get_ylim()[0] + 0.5) + 0.3)  # under the numbers of the axis, however high the panel is
+    ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, below), ncols=4, frameon=False, fontsize="small")
 
 
 def session_figure(points: Sequence[Point], *, title: str = "", ax: Any = None) -> Any:

@@ -175,7 +175,8 @@ class TestModels:
         assert float(entry) > 0.9
 
     def test_numbers_without_their_task(self, diabetes):
-        with pytest.raises(eh.DataError, match="use task='regression'"):
+        numbers = "use task='regression'"
+        with pytest.warns(eh.SchemaWarning, match=numbers), pytest.raises(eh.DataError, match=numbers):
             made(diabetes)
 
 

@@ -257,6 +257,7 @@ class TestMetrics:
 
 
 class TestCompare:
+    @pytest.mark.filterwarnings("ignore:.*charged again:everhold.errors.SearchWarning")
     def test_better_worse_and_cannot_tell(self, binary):
         good, bad = LogisticRegression().fit(*binary[1]), DecisionTreeClassifier(max_depth=1, random_state=0)
         bad.fit(binary[1][0][:, 1:], binary[1][1])

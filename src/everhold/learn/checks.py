@@ -5,13 +5,14 @@ What a message says of predictions is a function of the predictions alone.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.data.fingerprint import fingerprint_rows
-from everhold.errors import PriorError, QuestionError
+from everhold.errors import DataError, PriorError, QuestionError, SchemaWarning
 from everhold.learn.layout import length, part_of
 
 if TYPE_CHECKING:
@@ -21,8 +22,16 @@ if TYPE_CHECKING:
     from everhold.priors.pool import Pool
     from everhold.session.holdout import Holdout
 
-__all__ = ["checked_predictions", "made_with", "reference_parts", "require_rows_alone"]
+__all__ = [
+    "checked_predictions",
+    "made_with",
+    "reference_parts",
+    "require_rows_alone",
+    "require_same_columns",
+    "warn_of_many_classes",
+]
 
+_MANY_CLASSES = 20  # fewer may well be classes, even of few rows
 _ASKED_AGAIN = 200  # public rows that a model is asked about a second time
 
 
@@ -37,7 +46,87 @@ def reference_parts(given: Any) -> tuple[Any, NDArray[Any] | None]:
             "the reference is a tuple, but not features with one label for each row. Expected reference=X_train, or "
             "reference=(X_train, y_train)."
         )
-    return given[0], np.asarray(given[1])
+    X, y = given
+    if len(_shape(y)) > 1:
+        swapped = len(_shape(X)) == 1
+        raise PriorError(
+            f"the labels of the reference have shape {_shape(y)}. Expected one label for each row, of one dimension: "
+            + ("reference=(X_train, y_train), features first." if swapped else "reference=(X_train, y_train.ravel()).")
+        )
+    return X, np.asarray(y)
+
+
+def require_same_columns(X: Any, public: Any) -> None:
+    """Refuse test features that are written otherwise than the public ones: a model would fail on them without a word.
+
+    What a model does on private rows is not reported, so that a model that misses a column there is wrong everywhere.
+    """
+    here, there = _shape(X), _shape(public)
+    if len(here) != len(there):
+        raise DataError(
+            f"X has {len(here)} dimensions and the reference {len(there)}: shapes {here} and {there}. Expected features of "
+            "one kind on both sides: TestSet(X_test, y_test, reference=(X_train, y_train))."
+        )
+    mine, theirs = _names(X), _names(public)
+    if (mine is None) != (theirs is None):
+        named, plain = ("X", "the reference") if theirs is None else ("the reference", "X")
+        raise DataError(
+            f"{named} has columns with names, and {plain} has none. Expected the same kind on both sides: frames, or "
+            "arrays (.to_numpy())."
+        )
+    if mine is None or theirs is None:
+        if here[1:] != there[1:]:
+            raise DataError(
+                f"X has {_columns(here)} and the reference {_columns(there)}. Expected the same columns in the same order."
+            )
+        return
+    here_too, there_too = set(mine), set(theirs)
+    missing, more = [one for one in theirs if one not in here_too], [one for one in mine if one not in there_too]
+    if missing or more:
+        what = [f"X lacks {_listed(missing)}"] * bool(missing) + [f"the reference lacks {_listed(more)}"] * bool(more)
+        raise DataError(
+            f"X has {len(mine)} columns and the reference {len(theirs)}: {', and '.join(what)}. Expected the same columns "
+            "in the same order."
+        )
+    if mine != theirs:
+        place = next(index for index, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other)
+        raise DataError(
+            f"X has the columns of the reference in another order: column {place + 1} is {mine[place]!r} in X and "
+            f"{theirs[place]!r} in the reference. Expected the same order: X_test[list(X_train.columns)]."
+        )
+
+
+def warn_of_many_classes(labels: NDArray[Any] | None, classes: NDArray[Any]) -> None:
+    """Warn where a classification has nearly as many classes as public rows: they are probably numbers."""
+    if labels is not None and len(classes) > _MANY_CLASSES and 2 * len(classes) > len(labels):
+        warnings.warn(
+            f"the {len(labels):,} public labels hold {len(classes):,} classes, nearly one for each row. If they are "
+            "numbers, use task='regression'.",
+            SchemaWarning,
+            stacklevel=4,
+        )
+
+
+def _shape(given: Any) -> tuple[int, ...]:
+    """The shape of rows; that of a list or a mapping of columns is their number."""
+    shape = getattr(given, "shape", None)
+    return (length(given),) if shape is None else tuple(int(size) for size in shape)
+
+
+def _names(given: Any) -> list[Any] | None:
+    if isinstance(given, Mapping):
+        return list(given)
+    columns = getattr(given, "columns", None)
+    return None if columns is None else list(columns)
+
+
+def _columns(shape: tuple[int, ...]) -> str:
+    return f"{shape[1]:,} columns" if len(shape) == 2 else f"rows of shape {shape[1:]}"
+
+
+def _listed(names: list[Any]) -> str:
+    shown = ", ".join(repr(one) for one in names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3:,} more"
 
 
 def checked_predictions(given: Any, size: int, metric: Metric, context: MetricContext, what: str) -> NDArray[Any]:

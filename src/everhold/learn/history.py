@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from everhold.errors import SettingError, did_you_mean
 from everhold.learn.score import Score
 from everhold.results import Tabular, html_table
 
 __all__ = ["History", "ScoredModel"]
+
+
+_NOTHING = "[]: nothing was scored in this process. test.holdout.findings() has everything that the record holds."
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,9 @@ class History(list[ScoredModel], Tabular):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return list.__repr__(self) if self else _NOTHING
+
     def to_rows(self) -> list[dict[str, Any]]:
         """A line for each score."""
         return [
@@ -44,7 +51,8 @@ class History(list[ScoredModel], Tabular):
                 "value": entry.score.value,
                 "low": entry.score.low,
                 "high": entry.score.high,
-                "forecast_only": entry.score.is_forecast,
+                "source": entry.score.source,
+                "forecast_only": entry.score.source == "forecast only",
                 "surprise": entry.score.surprise,
                 "round": entry.score.round,
                 "price": entry.score.price,
@@ -64,16 +72,38 @@ class History(list[ScoredModel], Tabular):
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
     def _repr_html_(self) -> str:
+        if not self:
+            return f"<p>{escape(_NOTHING)}</p>"
         rows = [
-            [escape(text) for text in (str(n), entry.act, entry.model, entry.score.metric, f"{entry.score.value:.4g}",
-                                       str(entry.score.interval), "forecast only" if entry.score.is_forecast else "")]
+            [escape(text) for text in (str(n), entry.act, entry.model, entry.score.metric, entry.score.value_text,
+                                       str(entry.score.interval), entry.score.source)]
             for n, entry in enumerate(self, 1)
         ]  # fmt: skip
         return html_table(["", "act", "model", "metric", "value", "interval", ""], rows)
 
-    def plot(self, ax: Any = None) -> Any:
-        """A forest plot of the scores, which should have one metric. Needs matplotlib (`everhold[plot]`)."""
-        from everhold.plots import forest
+    def plot(self, ax: Any = None, *, metric: str | None = None) -> Any:
+        """A forest plot of the scores, with a panel for each metric. Needs matplotlib (`everhold[plot]`).
 
-        names = [f"{entry.act}: {entry.model}" for entry in self]
-        return forest([entry.score for entry in self], labels=names, title=self[-1].score.metric if self else "", ax=ax)
+        A hollow mark is a forecast, or partly one. Returns the axes, those of the first panel where there are several.
+
+        Args:
+            ax: matplotlib's axes to draw one metric in; by default a new figure.
+            metric: the only one to draw; all of them when left out.
+        """
+        from everhold.plots import forest, legend, panels
+
+        if not self:
+            raise SettingError("nothing was scored in this process. Expected scores: test.score(model), test.read(model).")
+        there = list(dict.fromkeys(entry.score.metric for entry in self))
+        if metric is not None and metric not in there:
+            raise SettingError(f"no score here is {metric!r}.{did_you_mean(metric, there)} Scores are: {', '.join(there)}.")
+        chosen = there if metric is None else [metric]
+        if ax is not None and len(chosen) > 1:
+            raise SettingError(f"ax= has room for one metric, and there are {', '.join(chosen)}. Choose one: metric='…'.")
+        shown = [[entry for entry in self if entry.score.metric == name] for name in chosen]
+        axes = panels([len(group) for group in shown]) if ax is None else [ax]
+        for name, group, panel in zip(chosen, shown, axes, strict=True):
+            names = [f"{entry.act}: {entry.model}" for entry in group]
+            forest([entry.score for entry in group], labels=names, title=name, ax=panel)
+        legend(axes[-1], list(dict.fromkeys(entry.score.source for group in shown for entry in group)))
+        return axes[0]

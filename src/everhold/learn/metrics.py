@@ -307,6 +307,31 @@ METRICS: dict[str, Metric] = {
 }
 
 
+_OTHER_NAMES = {
+    "acc": "accuracy",
+    "accuracy": "accuracy",
+    "balanced_acc": "balanced_accuracy",
+    "balanced_accuracy": "balanced_accuracy",
+    "roc_auc": "auc",
+    "roc": "auc",
+    "logloss": "log_loss",
+    "log": "log_loss",
+    "cross_entropy": "log_loss",
+    "nll": "log_loss",
+    "brier": "brier",
+    "f1": "f1",
+    "precision": "precision",
+    "recall": "recall",
+    "zero_one": "error",
+    "mae": "mean_absolute_error",
+    "mse": "mean_squared_error",
+    "rmse": "mean_squared_error",
+    "root_mean_squared_error": "mean_squared_error",
+    "r2": "r2",
+}
+"""What else people call metrics."""
+
+
 def measured(metric: Metric, context: MetricContext, out: Any, y: NDArray[Any]) -> float:
     """A metric's value on labelled rows themselves. AUC is over all pairs of them."""
     if metric.pairs:
@@ -346,7 +371,13 @@ def find(name: str, task: Task) -> Metric:
     """
     known = {key: metric for key, metric in METRICS.items() if metric.task == task}
     if name not in known:
-        raise SettingError(
-            f"there is no metric {name!r} for {task}.{did_you_mean(str(name), known)} Metrics: {', '.join(known)}."
-        )
+        word = str(name).strip().lower().replace(" ", "_").removeprefix("neg_")
+        other = _OTHER_NAMES.get(word, _OTHER_NAMES.get(word.removesuffix("_loss").removesuffix("_score"), word))
+        if other in METRICS and other not in known:
+            raise SettingError(
+                f"{name!r} is for {METRICS[other].task}, and this test set is for {task}. Metrics: {', '.join(known)}."
+            )
+        root = " It is the root of it." if "root" in word or word == "rmse" else ""
+        near = f" Did you mean {other!r}?{root}" if other in known else did_you_mean(str(name), known)
+        raise SettingError(f"there is no metric {name!r} for {task}.{near} Metrics: {', '.join(known)}.")
     return known[name]

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from math import sqrt
+from itertools import chain, count
+from math import inf, isfinite, isnan, nan, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import ref
 
 import numpy as np
 
 from everhold.bounds import derived
-from everhold.errors import PrivacyError, QuestionError, SettingError
+from everhold.errors import PrivacyError, QuestionError, SettingError, require_number
 from everhold.learn.entries import Entries, Entry, SealedEntry, Winner
 from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast, needed_lead, shrunk
+from everhold.learn.identity import digest_of
 from everhold.learn.metrics import MetricValue, finished
 from everhold.learn.score import ModelVerdict, Score, ScoreDifference
-from everhold.learn.sides import Outputs, Sides, question, share_of, title_of
+from everhold.learn.sides import Outputs, Sides, name_of, question, share_of, title_of
 from everhold.progress import progress_bar
 from everhold.queries.answer import Answer
+from everhold.queries.disclosed import Verdict
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.learn.metrics import Metric, Part
+    from everhold.learn.metrics import Metric, MetricContext, Part
     from everhold.queries.disclosed import Choice
     from everhold.queries.query import RowValues
     from everhold.session.holdout import Holdout
@@ -61,14 +64,15 @@ class ModelActs:
         self.sides = sides
         self.entries = entries
         self._pairs = pairs
+        self._asked: list[tuple[tuple[object, ...], list[ref[Any]], list[NDArray[Any]]]] = []
         self._in_hand: list[tuple[ref[Any], int, NDArray[Any]]] = []
 
     def titled(self, outputs: Outputs, model: Any, name: str | None = None) -> Outputs:
         """The same with the name that the record shows: one that was given, that of its entry, or the model as it prints."""
+        number = self._number_of(outputs, model)
         if name is None:
-            number = self._number_of(outputs, model)
             name = model_name(model) if number is None else self.entries[number].label
-        return replace(outputs, title=_shown(name))
+        return replace(outputs, title=_shown(name), entry=number)
 
     def _number_of(self, outputs: Outputs, model: Any) -> int | None:
         """The entry of a model, by what identifies it; of a model of its owner's code, by the object itself."""
@@ -76,6 +80,26 @@ class ModelActs:
             return next((one.entry.number for one in self.entries if one.outputs.name == outputs.name), None)
         known = [(number, public) for model_, number, public in self._in_hand if model_() is model]
         return next((number for number, public in reversed(known) if np.array_equal(public, outputs.public)), None)
+
+    def asked_before(self, what: tuple[object, ...], models: Sequence[Any], outputs: Sequence[Outputs]) -> bool:
+        """Whether the same objects of somebody's own code were asked about in the same way: that is charged again.
+
+        Whether they are still the same models cannot be told: what they say of public rows is, what they say of private rows
+        is not a public fact.
+        """
+        if all(one.name is not None for one in outputs):
+            return False
+        known = any(
+            past == what
+            and all(one() is model for one, model in zip(refs, models, strict=True))
+            and all(np.array_equal(one, out.public) for one, out in zip(publics, outputs, strict=True))
+            for past, refs, publics in self._asked
+            if len(refs) == len(models)
+        )
+        if not known:
+            with suppress(TypeError):  # what cannot be referred to weakly is not known again
+                self._asked.append((what, [ref(model) for model in models], [out.public for out in outputs]))
+        return known
 
     def require_pairs(self, metric: Metric) -> None:
         """AUC has an interval only where rows are paired."""
@@ -104,13 +128,37 @@ class ModelActs:
         *,
         spend: float | None = None,
     ) -> Score:
-        """A score as a reading."""
+        """A score as a reading; that of a winner that was read is returned again."""
+        if group is None and (known := self._won(holdout, metric, outputs)) is not None:
+            return known
+        if expect is None and group is None and (same := self._entered(metric, outputs)) is not None:
+            expect = self._foreseen(metric, same)
         guess = self._guess(metric, group, expect)
         if guess is not None:
             return self._score(
                 metric, outputs, None, lambda asked: [holdout.read(query, expect=guess, spend=spend) for query in asked]
             )
         return self._score(metric, outputs, group, lambda asked: holdout.read_many(asked, spend=spend))
+
+    def _entered(self, metric: Metric, outputs: Outputs) -> SealedEntry | None:
+        """The entry of a model for a metric, by public facts: what identifies it, or the object that was entered."""
+        same = self.entries.same_as(outputs, metric.name)
+        if same is None and outputs.entry is not None and self.entries[outputs.entry].entry.metric == metric.name:
+            same = self.entries[outputs.entry]
+        return same
+
+    def _won(self, holdout: Holdout, metric: Metric, outputs: Outputs) -> Score | None:
+        """The winner's score, if a model is an entry that was read as the winner."""
+        same = self.entries.same_as(outputs, metric.name)
+        return None if same is None else self._recorded(holdout, metric, _identity(same))
+
+    def _recorded(self, holdout: Holdout, metric: Metric, model: str | None) -> Score | None:
+        """The reading of a model that is in the record."""
+        program = metric.program(self.sides.context)
+        count = len(next(program))
+        past = [holdout.journal.read_as(name_of(metric, model, part)) for part in range(1, count + 1)]
+        parts = [share_of(one.answer) for one in past if one is not None]
+        return _score_of(metric, finished(program, parts), parts) if len(parts) == count else None
 
     def close(self, holdout: Holdout, metric: Metric, models: Sequence[Outputs]) -> list[Score]:
         """All scores in the last act."""
@@ -135,6 +183,7 @@ class ModelActs:
             raise SettingError(
                 f"expect= is for metrics that are plain means, and {metric.name} is made of several. Leave it out."
             )
+        require_expected(metric, self.sides.context, expect)
         share = min(max(expect / metric.span(self.sides.context), 0.0), 1.0)
         return share if metric.name in ("accuracy", "error") and not self._pairs else 2.0 * share - 1.0
 
@@ -144,14 +193,17 @@ class ModelActs:
         metric_parts = next(program)
         if group is None:
             parts = [share_of(answer) for answer in way(self.sides.questions(metric, metric_parts, outputs))]
-        else:
-            parts = self._within(metric, metric_parts, outputs, group, way)
-        return _score_of(metric, finished(program, parts), parts)
+            return _score_of(metric, finished(program, parts), parts)
+        parts, means = self._within(metric, metric_parts, outputs, group, way)
+        found = finished(program, means)
+        if any(isnan(mean.value) for mean in means):  # nobody is in the group: there is an interval, and no estimate
+            found = replace(found, value=nan)
+        return _score_of(metric, found, parts)
 
     def _within(
         self, metric: Metric, metric_parts: Sequence[Part], outputs: Outputs, group: Group, way: Way
-    ) -> list[Answer]:
-        """Means over the rows of a group, each from two questions."""
+    ) -> tuple[list[Answer], list[Answer]]:
+        """What was asked, and means over the rows of a group, each from two questions."""
         asked = []
         for number, part in enumerate(metric_parts, 1):
             values = self.sides.values(part, outputs, pairs=False)
@@ -169,7 +221,7 @@ class ModelActs:
                 title = f"{title_of(metric, outputs, number if len(metric_parts) > 1 else None)}, {side} given {group.text}"
                 asked.append(question(inside[0], inside[1], name, title))
         answers = [share_of(answer) for answer in way(asked)]
-        return [_mean_within(answers[index], answers[index + 1]) for index in range(0, len(answers), 2)]
+        return answers, [_mean_within(answers[index], answers[index + 1]) for index in range(0, len(answers), 2)]
 
     # choices and verdicts ------------------------------------------------------------------------------------------
 
@@ -188,11 +240,17 @@ class ModelActs:
         whole = max(sum(given), Fraction(1))
         if holdout.privacy is not None:
             return self._choose_noisily(holdout, metric, names, models, [one / whole for one in given])
+        shares = [weight / whole for weight in given]
+        known = [one.name for one in models]
+        again = None if None in known else f"best by {metric.name}: {digest_of(*known, *names, *map(str, shares))}"
+        if (earlier := holdout.journal.requested_act(again)) is not None and earlier.done.interrupted:
+            again = None
         return holdout.acts.choose(
             names,
             lambda index: self.sides.private_value(metric, models[index].private),
-            [weight / whole for weight in given],
+            shares,
             by=metric.name,
+            asked_by=holdout.session.asked_by(again, None),
         )
 
     def _choose_noisily(
@@ -218,6 +276,11 @@ class ModelActs:
         loss = _loss(metric, self.sides)
         recognised = first.name is not None and second.name is not None
         again = f"{metric.name} of {first.name} against {second.name}" if recognised else None
+        if recognised and first.name == second.name:
+            return ModelVerdict(metric.name, "cannot tell", 0.0)
+        mirrored = f"{metric.name} of {second.name} against {first.name}" if recognised else None
+        if (earlier := holdout.journal.requested_act(mirrored)) is not None and not earlier.done.interrupted:
+            return ModelVerdict.of(Verdict.from_dict(earlier.done.result), metric.name, not metric.larger_is_better)
         if metric.name in ("accuracy", "error") and not self._pairs and self._coins():
             firsts, seconds = (
                 question(*self.sides.values(loss, one, pairs=False), None, title_of(metric, one)) for one in (first, second)
@@ -234,7 +297,18 @@ class ModelActs:
     def difference(self, holdout: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ScoreDifference:
         """How much better the first model is, read."""
         _loss(metric, self.sides)
-        answer = holdout.read(self.sides.difference(metric, first, second))
+        asked = self.sides.difference(metric, first, second)
+        answers: tuple[Answer, ...] = ()
+        mirrored = holdout.journal.read_as(self.sides.difference(metric, second, first).name)
+        if first.name is not None and first.name == second.name:
+            answer = Answer(0.0, 0.0, 0.0, False, 0, 0.0, "mean", "read")  # of a model and itself: known
+        elif mirrored is not None:
+            past = mirrored.answer
+            answer = replace(past, value=0.0 - past.value, low=0.0 - past.high, high=0.0 - past.low)
+            answers = (answer,)
+        else:
+            answer = holdout.read(asked)
+            answers = (answer,)
         worth = metric.span(self.sides.context)
         value, low, high = (worth * number for number in (answer.value, answer.low, answer.high))
         return ScoreDifference(
@@ -242,7 +316,7 @@ class ModelActs:
             value,
             low,
             high,
-            (answer,),
+            answers,
             bottom=-worth,
             top=worth,
             larger_is_better=metric.larger_is_better,
@@ -254,13 +328,29 @@ class ModelActs:
         self, metric: Metric, outputs: Outputs, model: Any, name: str | None, expect: float | None, folds: int
     ) -> SealedEntry:
         """A candidate with its forecast, not numbered yet. Cross-validation takes time, so this needs no turn."""
+        if expect is not None:
+            require_expected(metric, self.sides.context, expect)
         forecast, held_out = self._forecast(metric, outputs, model, expect, folds)
         if held_out is not None and len(self.sides.public_draws.index) == len(held_out):  # the pool has the rows' own labels
             outputs = replace(outputs, public=held_out)
         params = _params(model)
         return SealedEntry(
-            Entry(0, name or model_name(model, params), metric.name, forecast, params), metric.output, outputs
+            Entry(0, name or self._short_name(model, params), metric.name, forecast, params), metric.output, outputs
         )
+
+    def _short_name(self, model: Any, params: dict[str, Any] | None) -> str:
+        """A model as it prints; one that prints long by what differs from the first entry of its kind."""
+        text = model_name(model, params)
+        if not text.endswith("...") or params is None:
+            return text
+        plain = _plain_params(params)
+        kind = type(model).__name__
+        first = next(
+            (one.entry.params for one in self.entries if one.entry.params and one.entry.name.startswith(kind)), None
+        )
+        base = _defaults(model, params) if first is None else _plain_params(first)
+        differing = [f"{key}={value}" for key, value in plain.items() if base.get(key) != value]
+        return _cut(f"{kind}({', '.join(differing)})") if differing else text
 
     def enter(self, candidate: SealedEntry, model: Any, public: NDArray[Any]) -> Entry:
         """Keep a candidate sealed, in a turn, unless the same model was entered before.
@@ -273,12 +363,18 @@ class ModelActs:
         if same is not None:
             return same.entry
         number = len(self.entries) + 1
-        entry = replace(candidate.entry, number=number)
+        entry = replace(candidate.entry, number=number, name=self._unlike(candidate.entry))
         self.entries.add(SealedEntry(entry, candidate.output, candidate.outputs))
         if candidate.outputs.name is None:
             with suppress(TypeError):  # what cannot be referred to weakly is not known again
                 self._in_hand.append((ref(model), number, public))
         return entry
+
+    def _unlike(self, entry: Entry) -> str:
+        """A name that no other entry for its metric has."""
+        taken = {one.entry.name for one in self.entries if one.entry.metric == entry.metric}
+        names = chain([entry.name], (f"{entry.name} ({place})" for place in count(2)))
+        return next(name for name in names if name not in taken)
 
     def _forecast(
         self, metric: Metric, outputs: Outputs, model: Any, expect: float | None, folds: int
@@ -317,7 +413,9 @@ class ModelActs:
         score = None
         if read and not (metric.pairs and not self._pairs):
             spend = _WINNER_SPEND if holdout.budget.spending.claims == 0 else None
-            score = self.read(holdout, metric, _named(best), None, self._foreseen(metric, best), spend=spend)
+            score = self._recorded(holdout, metric, best.outputs.name)
+            if score is None:
+                score = self.read(holdout, metric, _named(best), None, self._foreseen(metric, best), spend=spend)
         return Winner(best.entry, len(judged) + len(waiting), generation, score)
 
     def _choose_generation(
@@ -412,8 +510,11 @@ def _known(sealed: SealedEntry) -> float | None:
 
 def _named(sealed: SealedEntry) -> Outputs:
     """An entry's outputs, recognised by its number."""
-    name = f"{sealed.outputs.name or ''}entry {sealed.entry.number}"
-    return Outputs(sealed.outputs.private, sealed.outputs.public, name, _shown(sealed.label))
+    return Outputs(sealed.outputs.private, sealed.outputs.public, _identity(sealed), _shown(sealed.label))
+
+
+def _identity(sealed: SealedEntry) -> str:
+    return f"{sealed.outputs.name or ''}entry {sealed.entry.number}"
 
 
 def _shown(name: str) -> str:
@@ -436,7 +537,7 @@ def _score_of(metric: Metric, value: MetricValue, parts: Sequence[Answer]) -> Sc
 def _mean_within(inside: Answer, rest: Answer) -> Answer:
     low, high = derived.ratio((inside.low, inside.high), (rest.low, rest.high))
     whole = inside.value + rest.value
-    value = min(max(inside.value / whole if whole > 0.0 else 0.5, low), high)
+    value = min(max(inside.value / whole, low), high) if whole > 0.0 else nan
     surprise = inside.surprise or rest.surprise
     return Answer(value, low, high, surprise, rest.round, rest.price, "share", act=rest.act)
 
@@ -450,11 +551,45 @@ def _loss(metric: Metric, sides: Sides) -> Part:
     return metric.loss(sides.context)
 
 
+def require_expected(metric: Metric, context: MetricContext, expect: object) -> None:
+    """Refuse a forecast that the metric cannot have, such as 92 for 0.92."""
+    require_number(expect, "expect")
+    value = float(cast(float, expect))
+    low, high = (0.0, metric.span(context)) if metric.name != "r2" else (-inf, 1.0)
+    if not (isfinite(value) and low <= value <= high):
+        percent = f": {value / 100.0:g}, not {value:g}" if high == 1.0 and 1.0 < value <= 100.0 else ""
+        raise SettingError(
+            f"expect is {expect!r}. Expected a number from {low:g} to {high:.4g}, which {metric.name} can have{percent}."
+        )
+
+
 def _params(model: Any) -> dict[str, Any] | None:
     try:
         return dict(model.get_params()) if hasattr(model, "get_params") else None
     except Exception:
         return None
+
+
+def _plain_params(params: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters as they print, without models and lists of them."""
+    return {
+        key: " ".join(repr(value).split())
+        for key, value in params.items()
+        if not hasattr(value, "get_params") and key not in ("steps", "transformers", "estimators", "transformer_list")
+    }
+
+
+def _defaults(model: Any, params: Mapping[str, Any]) -> dict[str, str]:
+    """What each part of a model has where nobody set it."""
+    found: dict[str, str] = {}
+    for prefix, part in [("", model), *((f"{key}__", value) for key, value in params.items())]:
+        with suppress(Exception):
+            found |= {f"{prefix}{key}": repr(value) for key, value in type(part)().get_params(deep=False).items()}
+    return found
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def model_name(model: Any, params: dict[str, Any] | None = None) -> str:
@@ -466,11 +601,17 @@ def model_name(model: Any, params: dict[str, Any] | None = None) -> str:
         text = " ".join(repr(model).split())
     except Exception:
         return str(kind)
-    return text if len(text) <= 200 else f"{text[:197]}..."
+    return _cut(text)
 
 
 def outputs_of(acts: ModelActs, metric: Metric, models: Iterable[Any], names: Sequence[str] | None = None) -> list[Outputs]:
     """Predictions of several models."""
+    if isinstance(models, Mapping):
+        raise QuestionError(
+            "the models are a dict. Expected a list, and their names: list(models.values()), names=list(models)."
+        )
+    if hasattr(models, "predict") or callable(models) or not isinstance(models, Iterable):
+        raise QuestionError(f"a {type(models).__name__} is given where a list of models is needed. Expected [model].")
     given = list(models)
     if not given:
         raise QuestionError("there are no models. Expected a list of fitted models.")

@@ -184,8 +184,9 @@ def checked_labels(y: Any, rows: int, task: Task, context: MetricContext) -> NDA
         if not bool(np.isin(labels, context.classes).all()):
             many = len(context.classes) > _MANY_CLASSES and context.classes.dtype.kind in "iuf"
             raise DataError(
-                "the test labels hold something that is not among the classes. Expected classes=[…] with every label that "
-                "can occur: they are public." + (" If they are numbers, use task='regression'." if many else "")
+                "the test labels hold something that is not among the classes, or none (NaN). Expected classes=[…] with "
+                "every label that can occur: they are public."
+                + (" If they are numbers, use task='regression'." if many else "")
             )
         return labels
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from math import exp, isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.queries.answer import Answer
@@ -41,9 +42,48 @@ class Score(Finding):
         return self.what
 
     @property
+    def title(self) -> str:
+        """The metric in words: a log loss with the least probability that it counts."""
+        clipped = self.metric == "log_loss" and self.bottom == 0.0 and isfinite(self.top)
+        return f"{self.metric} (probabilities at least {exp(-self.top):.2g})" if clipped else self.metric
+
+    @property
     def is_forecast(self) -> bool:
-        """Whether it is nothing but a forecast that the private rows do not contradict: it does not rank models."""
-        return bool(self.parts) and all(part.act == "ask" and not part.surprise for part in self.parts)
+        """Whether the private rows measured none of its parts, or not all: such a score does not rank models."""
+        return self.forecast_parts > 0
+
+    @property
+    def forecast_parts(self) -> int:
+        """How many of its parts are forecasts that the private rows do not contradict. The others are measured."""
+        return sum(part.act == "ask" and not part.surprise for part in self.parts)
+
+    @property
+    def source(self) -> str:
+        """Where its value comes from: 'private reading', 'surprise', 'partly forecast' or 'forecast only'."""
+        if not self.parts:
+            return "known beforehand"
+        if self.read:
+            return "private reading"
+        forecasts = self.forecast_parts
+        if not forecasts:
+            return "surprise" if self.seen else "charged"
+        return "partly forecast" if forecasts < len(self.parts) else "forecast only"
+
+    @property
+    def value_text(self) -> str:
+        """The value for people: two digits of the interval's width, because a reading's value is the middle of a cell."""
+        if not self.seen:
+            return "no such rows seen"
+        decimals = self.interval.decimals - 1
+        return f"{round(self.value, decimals) + 0.0:,.{max(decimals, 0)}f}"
+
+    @property
+    def kind_text(self) -> str:
+        """What the value is, in words."""
+        if self.source == "partly forecast":
+            measured = len(self.parts) - self.forecast_parts
+            return f"partly forecast: {measured} of {len(self.parts)} questions measured on the private rows"
+        return Finding.kind_text.fget(self)  # type: ignore[attr-defined,no-any-return]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -63,19 +103,17 @@ class Score(Finding):
         return {"parts": parts, "unit": given["unit"], "bottom": bottom, "top": top}
 
     def __str__(self) -> str:
-        asked = "" if len(self.parts) == 1 else f"{len(self.parts)} questions, "
-        read = bool(self.parts) and all(part.act != "ask" for part in self.parts)
-        mark = (
-            ", surprise" if self.surprise else ", private reading" if read else ", forecast only" if self.is_forecast else ""
-        )
-        return f"{self.metric} {self.value:.4g} in {self.interval} ({asked}round {self.round}{mark}, {self.price:.1f} nats)"
+        asked = "" if len(self.parts) < 2 else f"{len(self.parts)} questions, "
+        mark = f", {self.source}" if self.parts else ""
+        value = f"{self.value_text} in" if self.seen else f"{self.value_text};"
+        return f"{self.title} {value} {self.interval} ({asked}round {self.round}{mark}, {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
     def _repr_html_(self) -> str:
-        notes = f"round {self.round:,} · {self.price:.1f} nats{' · forecast only' if self.is_forecast else ''}"
-        text = f"{escape(self.metric)} <b>{self.value:.4g}</b> in {self.interval}"
+        notes = f"round {self.round:,} · {self.price:.1f} nats{f' · {self.source}' if self.is_forecast else ''}"
+        text = f"{escape(self.title)} <b>{escape(self.value_text)}</b>{' in' if self.seen else ';'} {self.interval}"
         return interval_html(text, self, self.bottom, self.top, notes)
 
 

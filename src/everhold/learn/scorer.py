@@ -43,6 +43,13 @@ class Scorer:
 
     def __call__(self, estimator: Any, X: Any = None, y: Any = None, **_: Any) -> float:
         """The forecast's value, for a search to go by."""
+        if X is not None and X is self._test.sides.X:
+            warnings.warn(
+                "this number is a forecast from public rows, and not a score of the test rows that were given. Ask "
+                "test.winner().score, or test.read(model).",
+                SearchWarning,
+                stacklevel=2,
+            )
         try:
             name, part = model_name(estimator), X is not None and length(X) <= 0.9 * length(self._test.sides.public)
             if part:  # several fits of the same parameters have names of their own

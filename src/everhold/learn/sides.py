@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from everhold.learn.metrics import Metric, MetricContext, Part
 
-__all__ = ["Outputs", "Sides", "question", "share_of", "title_of"]
+__all__ = ["Outputs", "Sides", "name_of", "question", "share_of", "title_of"]
 
 _BLOCKS = 10  # parts of the rows that show how much a metric varies
 
@@ -34,12 +34,14 @@ class Outputs:
         public: on the public rows.
         name: from public facts; None: it cannot be recognised, and is asked anew.
         title: what the record calls it, a public fact.
+        entry: the number of an entry of the same model, if there is one.
     """
 
     private: NDArray[Any]
     public: NDArray[Any]
     name: str | None
     title: str = "a model"
+    entry: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,10 +101,7 @@ class Sides:
 
     def questions(self, metric: Metric, parts: Sequence[Part], outputs: Outputs) -> list[RowValues]:
         """The questions of a metric about one model."""
-        names = [
-            None if outputs.name is None else f"{metric.name} of model {outputs.name}, part {number + 1}"
-            for number in range(len(parts))
-        ]
+        names = [name_of(metric, outputs.name, number) for number in range(1, len(parts) + 1)]
         titles = [title_of(metric, outputs, number if len(parts) > 1 else None) for number in range(1, len(parts) + 1)]
         return [
             question(*self.values(part, outputs, pairs=metric.pairs), name, title)
@@ -152,6 +151,11 @@ class Sides:
             value = float(np.average(values, weights=self.public_draws.weights))
             answers.append(Answer(value, value, value, False, 0, 0.0, "share"))
         return finished(program, answers).value
+
+
+def name_of(metric: Metric, model: str | None, part: int) -> str | None:
+    """What a question about a model is recognised by."""
+    return None if model is None else f"{metric.name} of model {model}, part {part}"
 
 
 def title_of(metric: Metric, outputs: Outputs, part: int | None = None) -> str:

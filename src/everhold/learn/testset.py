@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from html import escape
 from math import inf
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -21,6 +24,7 @@ from everhold.data.schema import Schema
 from everhold.data.table import RowTable
 from everhold.errors import (
     DataError,
+    HoldoutClosed,
     LedgerBusy,
     LedgerError,
     PrecisionExhausted,
@@ -31,7 +35,7 @@ from everhold.errors import (
     SearchWarning,
     SettingError,
 )
-from everhold.learn.checks import made_with, reference_parts
+from everhold.learn.checks import made_with, reference_parts, require_same_columns, warn_of_many_classes
 from everhold.learn.entries import Entries, Entry, Winner
 from everhold.learn.history import History, ScoredModel
 from everhold.learn.label_model import label_chances
@@ -55,6 +59,7 @@ from everhold.ledger.patience import patiently
 from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Columns, CompiledBatch
+from everhold.queries.query import Values
 from everhold.session.holdout import Holdout
 from everhold.session.settings import OverlapRule
 
@@ -71,6 +76,8 @@ T = TypeVar("T")
 
 _GENERATION = 50  # entries of an adaptive search between two choices
 _OVERLAPPING_SCORES = 20  # so many are worth a warning
+_MANY_READINGS = 5  # of different models: more are probably a search
+_MADE_HERE: WeakSet[TestSet] = WeakSet()  # all test sets of this process, to tell which of them has a study open
 
 
 class TestSet:
@@ -95,7 +102,8 @@ class TestSet:
             'baseline' (a baseline model's cross-validated probabilities on the reference), 'labelled' (the reference's own
             labels: the default of a regression with a labelled reference).
         path: of a durable study; opened again if it exists. Searches with several processes need one. While it is open no
-            other process can ask; `release` gives it up.
+            other process can ask; `release` gives it up. A process that has to wait says so after 2 seconds, and gives up
+            after 120, or after `EVERHOLD_PATIENCE` seconds.
         classes: the possible labels, in the order that tables of probabilities have; those of the reference, sorted, when
             left out. They are there as `test.classes`.
         low, high: the declared range of a regression's labels; that of the reference's labels, with a quarter more on both
@@ -106,7 +114,9 @@ class TestSet:
         pairs: pair the rows up, so that AUC can be asked for; everything then rests on half as many draws. Not where the
             test features are public: a model could be made for the pairs.
         label: the name of the label's column in subgroups (`given=`).
-        confidence, half_width, known_rows, seed, overlap: as for `eh.Holdout`.
+        confidence, known_rows, seed, overlap: as for `eh.Holdout`.
+        half_width: a promise about every question that `score` asks: it refuses (`PrecisionExhausted`) rather than break it.
+            Readings, differences, verdicts and the winner's score are not bound by it.
         privacy: what to promise about every test label, such as `eh.Privacy(epsilon=1.0)`: everything ever disclosed is then
             differentially private. Only where the features are public (no `reference`), with a `path`; metrics of rows and
             `best_of`, `winner`, `compare`, `difference` of plain means work, with noise (docs/howto/private.md#test-sets).
@@ -188,10 +198,14 @@ class TestSet:
             )
         given.require_privacy(reference)
         public, public_labels = reference_parts(reference)
+        if reference is not None:
+            require_same_columns(X, public)
         given = given.completed(public_labels)
         if given.prior != "uniform" and public_labels is None:
             raise PriorError(f"prior={given.prior!r} needs labelled public rows: reference=(X_train, y_train).")
         self._context = given.context(public_labels)
+        if given.task == "classification":
+            warn_of_many_classes(public_labels, self._context.classes)
         labels = checked_labels(y, length(X), given.task, self._context)
         if given.privacy is not None and given.task == "classification":  # of one type, whatever type each label has
             labels = self._context.classes[(labels[:, None] == self._context.classes).argmax(axis=1)]
@@ -209,14 +223,22 @@ class TestSet:
         self.sides = Sides(X, labels, public, public_labels, transductive, self._context, private_draws, public_draws)
         self._acts = ModelActs(self.sides, Entries(options.path), pairs=options.pairs)
         self._history = History()
+        self._readings: dict[str, set[int]] = {}
+        self._told_of_readings = False
         self._overlap: dict[str, tuple[float, float, int]] = {}
         self.prior = self._described(size)
         self._holdout: Holdout | None = None
         self._others_may_ask = False
         self._lock = RLock()
+        self._turns = 1  # under way; making it ready is one
         self.exhausted: PrecisionExhausted | None = None
         self._rows, self._prior = self._sides(labels)
-        self._begin()
+        _MADE_HERE.add(self)
+        try:
+            self._begin()
+            self._warn_of_promise()
+        finally:
+            self._turns -= 1
 
     def _described(self, size: int) -> str:
         """The prior in words."""
@@ -238,13 +260,37 @@ class TestSet:
         if len(both) < len(private_columns) or not both:  # what tells these rows from others, where columns do not
             both[ROW_DIGEST], shared[ROW_DIGEST] = row_digests(self.sides.X), row_digests(self.sides.public)
         if not self.sides.transductive and self._options.overlap == "refuse":
-            require_independent(Sample(RowTable(both)), RowTable(shared))
+            try:
+                require_independent(Sample(RowTable(both)), RowTable(shared))
+            except PriorError as error:
+                found = str(error).partition(", more than")[0]
+                raise PriorError(
+                    f"{found}, more than chance explains: training rows are in the test set. Remove these rows from X and "
+                    "y, or from the reference, and from what models are fitted to. If you know why these rows are equal and "
+                    "that they are still independent, pass overlap='allow'."
+                ) from None
         uniform = self._options.prior == "uniform" and self.task == "classification"
         density = 1.0 / len(self._context.classes) if uniform else None
         laid = FixedPrior(pool_of(shared, self.sides.public_draws, label), density, self.prior, exempt_from_overlap=True)
         if self._options.pairs:
             return RowTable(paired(both, self.sides.private_draws), what="the test rows"), laid
         return RowTable({**both, label: labels}, what="the test rows"), laid
+
+    def _warn_of_promise(self) -> None:
+        """Say when not even one score fits in the promised half-width."""
+        promised, holdout = self._options.half_width, self._holdout
+        if promised is None or holdout is None or holdout.rounds:
+            return
+        half = np.arange(self._prior.table.size) % 2 == 0
+        try:
+            holdout.try_out(Values(reference=half))
+        except PrecisionExhausted as refusal:
+            warnings.warn(
+                f"half_width={promised:g} leaves no room for a single test.score: {refusal} It binds test.score alone; "
+                "readings, differences and the winner's score have the widths that the rows allow.",
+                SearchWarning,
+                stacklevel=4,
+            )
 
     @property
     def path(self) -> Path | None:
@@ -286,7 +332,12 @@ class TestSet:
                 "this test set is in memory only, and only the process that made it can ask. Make it durable with "
                 "TestSet(…, path='test.everhold'), and other processes can ask too."
             )
-        holdout = patiently(lambda: Holdout.open(path, data=self._rows))
+        try:
+            holdout = patiently(lambda: self._unless_here(lambda: Holdout.open(path, data=self._rows)))
+        except DataError as error:
+            raise DataError(
+                f"{path} was made with other columns: {error} Expected the same X, label= and pairs= as then."
+            ) from None
         pool = self._prior.pool(np.random.default_rng(0))
         promised = None if self._options.privacy is None else self._options.privacy.terms
         difference = made_with(holdout, pool, {**self._options.holdout_settings, "privacy": promised})
@@ -296,23 +347,54 @@ class TestSet:
         self._holdout = holdout
         return holdout
 
+    def _unless_here(self, work: Callable[[], T]) -> T:
+        """Refuse at once where this process itself has the study open, and nothing under way that could end."""
+        try:
+            return work()
+        except LedgerBusy as busy:
+            if busy.holder != str(os.getpid()):
+                raise
+            others = [one for one in _MADE_HERE if one is not self and one.path == self.path]
+            if others and not any(one._waits_open for one in others):
+                raise  # one of them is in a turn, and gives it up
+            del others
+            gc.collect()  # one that nobody holds any more gives up its file
+            with suppress(LedgerBusy):
+                return work()
+            raise LedgerError(
+                f"this process has {self.path} open already. Expected one TestSet for each path: use the object that you "
+                "have, or give the file up first with its release(), and then open it here."
+            ) from None
+
+    @property
+    def _waits_open(self) -> bool:
+        """Whether it has the study open between its turns, and so for as long as it likes."""
+        if self._turns or self._others_may_ask or self._holdout is None or not self._holdout.usable:
+            return False
+        store = self._holdout.session.journal.store
+        return store is not None and not store.paused
+
     @contextmanager
     def turn(self) -> Iterator[Holdout]:
         """The holdout, for one score, one thread at a time. Between the turns of a shared test set others may ask."""
         with self._lock:
-            holdout = self._ready()
+            self._turns += 1
             try:
-                yield holdout
+                holdout = self._ready()
+                try:
+                    yield holdout
+                finally:
+                    if self._others_may_ask:
+                        holdout.pause()
             finally:
-                if self._others_may_ask:
-                    holdout.pause()
+                self._turns -= 1
 
     def _ready(self) -> Holdout:
         holdout = self._holdout
         if holdout is None or not holdout.usable:
             return self._open()
         try:
-            patiently(holdout.resume)
+            patiently(lambda: self._unless_here(holdout.resume))
         except LedgerBusy:
             raise
         except (LedgerError, ReplayError):  # not the file it was: the whole of it is read again
@@ -385,6 +467,7 @@ class TestSet:
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
         outputs = self._acts.titled(self.sides.outputs(model, chosen_metric), model, name)
+        self._warn_if_unrecognised(("score", chosen_metric.name, given), [model], [outputs])
         found = self._turned(
             lambda holdout: self._acts.ask(holdout, chosen_metric, outputs, self._group(holdout, given), expect)
         )
@@ -409,9 +492,11 @@ class TestSet:
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
         outputs = self._acts.titled(self.sides.outputs(model, chosen_metric), model, name)
+        self._warn_if_unrecognised(("read", chosen_metric.name, given), [model], [outputs])
         found = self._turned(
             lambda holdout: self._acts.read(holdout, chosen_metric, outputs, self._group(holdout, given), expect)
         )
+        self._warn_of_readings(chosen_metric.name, given, found)
         return self._noted("read", outputs.title, given, found)
 
     def score_predictions(
@@ -496,6 +581,7 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         one, other = outputs_of(self._acts, chosen_metric, [first, second], names)
+        self._warn_if_unrecognised(("compare", chosen_metric.name), [first, second], [one, other])
         return self._turned(lambda holdout: self._acts.compare(holdout, chosen_metric, one, other))
 
     def difference(
@@ -508,6 +594,7 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         one, other = outputs_of(self._acts, chosen_metric, [first, second], names)
+        self._warn_if_unrecognised(("difference", chosen_metric.name), [first, second], [one, other])
         found = self._turned(lambda holdout: self._acts.difference(holdout, chosen_metric, one, other))
         return self._noted("difference", f"{one.title} less {other.title}", None, found)
 
@@ -519,8 +606,7 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         self._acts.require_pairs(chosen_metric)
-        given = list(models)
-        candidates = outputs_of(self._acts, chosen_metric, given, names)
+        candidates = outputs_of(self._acts, chosen_metric, models, names)
         found = self._turned(lambda holdout: self._acts.close(holdout, chosen_metric, candidates))
         return [self._noted("close", one.title, None, score) for one, score in zip(candidates, found, strict=True)]
 
@@ -553,6 +639,7 @@ class TestSet:
             same = self._acts.entries.same_as(outputs, chosen_metric.name)
         if same is not None:
             return same.entry
+        self._require_open()
         candidate = self._acts.candidate(chosen_metric, outputs, model, name, expect, folds)
         return self._turned(lambda _: self._acts.enter(candidate, model, outputs.public))
 
@@ -580,9 +667,14 @@ class TestSet:
         with self._lock:
             return History(self._history)
 
-    def plot(self, ax: Any = None) -> Any:
-        """A forest plot of the scores so far. Needs matplotlib (`everhold[plot]`)."""
-        return self.history().plot(ax)
+    def plot(self, ax: Any = None, *, metric: str | None = None) -> Any:
+        """A forest plot of the scores so far, with a panel for each metric. Needs matplotlib (`everhold[plot]`).
+
+        Args:
+            ax: matplotlib's axes to draw one metric in; by default a new figure.
+            metric: the only one to draw; all of them when left out.
+        """
+        return self.history().plot(ax, metric=metric)
 
     def _noted(self, act: str, name: str, given: str | None, score: S) -> S:
         with self._lock:
@@ -618,10 +710,42 @@ class TestSet:
             )
         return score
 
+    def _warn_if_unrecognised(self, what: tuple[object, ...], models: Sequence[Any], outputs: Sequence[Outputs]) -> None:
+        """Say that a model of somebody's own code is asked about anew, although the same object was asked about before."""
+        if self._acts.asked_before(what, models, outputs):
+            unknown = [one.title for one in outputs if one.name is None]
+            warnings.warn(
+                f"{' and '.join(unknown)} was asked about in the same way before, and is charged again: everhold recognises "
+                "models of scikit-learn, and cannot tell whether code of your own is still the same. Keep the result "
+                "instead of asking again; test.history() has it.",
+                SearchWarning,
+                stacklevel=4,
+            )
+
+    def _warn_of_readings(self, metric: str, given: str | None, score: Score) -> None:
+        """Warn once where many models are read one after the other, as a search would."""
+        if given is not None:
+            return
+        rounds = self._readings.setdefault(metric, set())
+        rounds.add(score.round)
+        if len(rounds) == _MANY_READINGS + 1 and not self._told_of_readings:
+            self._told_of_readings = True
+            warnings.warn(
+                f"{len(rounds)} models were read one by one, and each reading makes all later intervals wider: the last one "
+                f"is {score.interval}. To find the best of many, enter them with test.enter(model) and ask test.winner().",
+                SearchWarning,
+                stacklevel=3,
+            )
+
     def _group(self, holdout: Holdout, given: str | None) -> Group | None:
         """Which draws of both sides are in a group."""
         if given is None:
             return None
+        if not isinstance(given, str):
+            raise QuestionError(
+                f"given is a {type(given).__name__}. Expected a condition as text, about features and the label "
+                f"{self._options.label!r}: given='\"mean radius\" > 14', given=\"region = 'north'\". Nothing was charged."
+            )
         if self._options.privacy is not None:
             raise PrivacyError(
                 "a private test set has no subgroups: who is in one may depend on the label. Score all rows. Nothing was "
@@ -681,6 +805,18 @@ class TestSet:
 
         return stop
 
+    @property
+    def _closed(self) -> bool:
+        return self._holdout is not None and bool(getattr(self._holdout.session.mechanism, "closed", False))
+
+    def _require_open(self) -> None:
+        """Refuse a candidate that could never be judged."""
+        if self._closed:
+            raise HoldoutClosed(
+                "this test set was closed by its last act, and no candidate can be judged any more. Enter models before "
+                "close(), or make a test set of fresh rows."
+            )
+
     def __repr__(self) -> str:
         draws = "pairs" if self._options.pairs else "rows"
         holdout = self._holdout
@@ -689,7 +825,9 @@ class TestSet:
             if holdout is None
             else f", rounds: {holdout.rounds:,}, surprises: {holdout.surprises:,}, {holdout.price:.1f} nats"
         )
-        return f"TestSet({self.task}, {len(self.sides.private_draws.index):,} private {draws}{asked}; prior: {self.prior})"
+        closed = ", closed" if self._closed else ""
+        size = f"{len(self.sides.private_draws.index):,} private {draws}"
+        return f"TestSet({self.task}, {size}{asked}{closed}; prior: {self.prior})"
 
     def _repr_html_(self) -> str:
         holdout = self._holdout
@@ -701,6 +839,8 @@ class TestSet:
         }
         if holdout is not None:
             facts |= {"rounds": f"{holdout.rounds:,}", "surprises": f"{holdout.surprises:,}", "nats": f"{holdout.price:.1f}"}
+        if self._closed:
+            facts["state"] = "closed"
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items()
         )

@@ -393,6 +393,12 @@ class Store:
             _unlocked(self._lock)
         self._lock = None
 
+    def __del__(self) -> None:
+        """A study that nobody holds any more keeps no other from asking."""
+        with suppress(Exception):
+            if not self._closed:
+                self.close()
+
 
 def _file_id(path: Path) -> FileId:
     """Which file a path leads to."""
@@ -460,10 +466,12 @@ def _locked(path: Path) -> int:
         except OSError:  # pragma: no cover - Windows locks what it reads
             holder = "unknown"
         os.close(fd)
-        raise LedgerBusy(
+        busy = LedgerBusy(
             f"{path} is open for asking elsewhere (process {holder}). One process asks at a time: wait until it is done, "
             "or ask there."
-        ) from None
+        )
+        busy.holder = holder
+        raise busy from None
     if sys.platform != "win32":
         with suppress(OSError):  # on a full disk the lock cannot name its holder
             os.ftruncate(fd, 0)
