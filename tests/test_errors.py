@@ -58,9 +58,9 @@ def test_the_control_is_something_else(other):
 
 
 def test_a_gate_and_a_holdout_raise_it(tmp_path):
-    rows = {"x": list(range(400))}
-    held = eh.Holdout(rows, prior=eh.Reference(rows), half_width=0.1, seed=0, overlap="allow")
-    held.read_many([f"x > {number}" for number in range(399)])
+    rows = {"x": list(range(2_000))}
+    held = eh.Holdout(rows, prior=eh.Reference(rows), half_width=0.12, seed=0, overlap="allow")
+    held.read_many([f"x > {number}" for number in range(1_500)])
     with pytest.raises(eh.BudgetUsedUp):
         held.ask("x > 3.5")
     old = {f"case-{k}": k % 2 for k in range(100)}

@@ -361,7 +361,7 @@ def result_from(given: dict[str, Any]) -> Any:
     """The same again, equal to the bit.
 
     >>> result_from(to_result([Choice(2, 5, 3.25)]))
-    [Choice(number 3 of 5 (index 2) is best on the private rows (3.2 nats disclosed))]
+    [Choice(number 3 of 5 (index 2) is best on the private rows (3.2 nats disclosed so far))]
     """
     if "results" in given:
         return [result_from(item) for item in given["results"]]

@@ -102,7 +102,7 @@ def test_fit_says_what_it_cost_and_keeps_class_names():
 def test_a_tolerance_that_the_rows_cannot_keep_is_refused():
     rng = np.random.default_rng(5)
     x, y = world("linear", 300, rng)
-    with pytest.raises(eh.PrecisionExhausted):
+    with pytest.raises(eh.SettingError, match="first question would be refused"):
         SQHalfspace(tolerance=0.05).fit(x, y)
 
 

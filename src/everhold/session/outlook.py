@@ -42,7 +42,7 @@ def next_reading_text(budget: Budget, *, closed: bool) -> str:
 
     >>> from everhold.bounds.budget import Budget
     >>> next_reading_text(Budget(0.05), closed=False)
-    'the next reading of a share: 1.1 times a plain 95 % interval; other answers are wider'
+    'the next reading of a share: 1.2 times a plain 95 % interval; other answers are wider'
     """
     if closed:
         return "closed: nothing can be asked"
