@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.gate.formats import read_outcomes
 from everhold.gate.gate import Gate
 from tests.gate.test_gate import cases, improved, shuffled
 from tests.server.serving import Clock, make_study, site
@@ -79,6 +80,21 @@ class TestPrograms:
         found = served.http.post(CHECKS, content=body.encode(), headers=headers)
         assert (found.status_code, found.json()["state"]) == (200, "kept")
         assert served.get("/v1/gates/prompts").json()["checks"] == 1
+
+    def test_lines_that_a_candidate_printed_refuse_nothing(self, served, old, tmp_path):
+        """A candidate that prints a line of another name on one kind of case would learn for free whether there is one."""
+        lines = [f"METRIC {case}={score}" for case, score in old.items()]
+        verdicts = []
+        for number, more in enumerate(([], ["METRIC secret=1"])):
+            (tmp_path / f"{number}.log").write_text("\n".join([*lines, *more]) + "\n")
+            outcomes = read_outcomes(tmp_path / f"{number}.log", strict=False)
+            body = {"outcomes": {case: runs[0] for case, runs in outcomes.runs.items()}, "printed": outcomes.printed}
+            told = served.post("/v1/gates/prompts/checks", body)
+            assert told.status_code == 200, told.text
+            verdicts.append(told.json()["verdict"])
+        assert verdicts == ["keep", "keep"]
+        assert served.get("/v1/gates/prompts").json()["checks"] == 2
+        assert served.post("/v1/gates/prompts/checks", body | {"printed": False}).status_code == 422, "the control"
 
     def test_who_may_what(self, served, old):
         assert served.post(CHECKS, {"outcomes": old}, "aud").status_code == 403

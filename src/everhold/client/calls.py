@@ -388,6 +388,7 @@ def check_candidate(name: str, candidate: object, options: CheckOptions) -> ApiC
     content = artifact if isinstance(artifact, bytes) or artifact is None else Path(artifact).read_bytes()
     body = {
         "outcomes": {case: list(runs) if len(runs) > 1 else runs[0] for case, runs in outcomes.runs.items()},
+        "printed": outcomes.printed,
         "name": options.get("name"),
         "artifact": None if content is None else hashlib.sha256(content).hexdigest(),
         "request_id": _identified(options.get("request_id")),

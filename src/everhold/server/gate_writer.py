@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from everhold.gate.gate import Gate
 from everhold.ledger.reader import StudyFile, read_study
@@ -13,6 +13,7 @@ from everhold.server.job_queue import OwnThread, StartRunner
 from everhold.server.viewed_writer import ViewedWriter
 
 if TYPE_CHECKING:
+    from everhold.gate.outcomes import Outcomes
     from everhold.gate.results import CheckResult, GateStatus, TotalGain
     from everhold.ledger.files import FileStamps
     from everhold.server.caller import Caller
@@ -56,9 +57,7 @@ class GateWriter(ViewedWriter[_View]):
         self.gate.open()  # whether all files are there, and the newest, is found out at once
         super().__init__(path, self.gate.stamps, grid, start)
 
-    async def check(
-        self, outcomes: Mapping[str, Any], caller: Caller, *, name: str | None, artifact: bytes | None
-    ) -> CheckResult:
+    async def check(self, outcomes: Outcomes, caller: Caller, *, name: str | None, artifact: bytes | None) -> CheckResult:
         """Check a candidate. The verdict leaves on the grid, whatever it is."""
         by = caller.asked_by
         return await self.do(

@@ -194,6 +194,9 @@ class GateCheckBody(GateBody):
     outcomes: dict[str, Any] = Field(
         description="The score of each case between 0 and 1, or a list for several runs; null for an error."
     )
+    printed: bool = Field(
+        False, description="Whether these are lines that a program printed: names that are no cases then mean nothing."
+    )
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(None, description="What it is called.")
     artifact: str | None = Field(
         None, description="The candidate's file, or a digest of it: the incumbent's is never promoted."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from everhold.gate.outcomes import Outcomes
 from everhold.server.contest_schemas import GateCheckOut, GateStatusOut, TotalGainOut
 from everhold.server.dependencies import ContextOf, GateFor
 from everhold.server.request_schemas import GateBody, GateCheckBody
@@ -20,7 +21,8 @@ async def check(gate: GateFor.ASK, context: ContextOf, body: GateCheckBody) -> R
     context.note(checked=len(body.outcomes))
     artifact = None if body.artifact is None else body.artifact.encode("utf-8", "surrogatepass")
     caller = context.caller("check", body.request_id)
-    result = await gate.check(body.outcomes, caller, name=body.name, artifact=artifact)
+    outcomes = Outcomes.of(body.outcomes, strict=False, printed=body.printed)
+    result = await gate.check(outcomes, caller, name=body.name, artifact=artifact)
     return JSONResponse(result.to_dict())
 
 

@@ -56,7 +56,7 @@ async def check(gate: GateFor.ASK, context: PageContextOf) -> Response:
         context.note(checked=len(outcomes.cases))
         caller = context.caller("check")
         gaps = gate.gate.gaps(outcomes)
-        result = await gate.check(outcomes.runs, caller, name=_text(form.get("name")), artifact=None)
+        result = await gate.check(outcomes, caller, name=_text(form.get("name")), artifact=None)
     except EverholdError as error:
         fault = PageFault.of(error)
         if fault.status in (413, 422):
