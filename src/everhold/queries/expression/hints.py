@@ -12,6 +12,7 @@ CHARACTERS = {
     "~": " Regular expressions are not supported: write LIKE 'start%', '%end' or '%middle%'.",
     "`": ' Put names with spaces in double quotes: "blood pressure".',
     "[": ' Put names with spaces in double quotes: "blood pressure".',
+    ".": " There are no methods: write x IS NULL for x.isna(), lower(x) for x.str.lower().",
     ";": " A question is one expression without a semicolon at its end.",
     ":": " Casts are not supported: declare the column's kind in the schema.",
     "?": " Parameters are not supported: write the value itself.",

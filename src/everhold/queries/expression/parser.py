@@ -395,8 +395,8 @@ class _Parser:
             if name.value.lower() in _AGGREGATES:
                 self.fail(
                     name,
-                    f"{name.value} aggregates rows, but a question is evaluated on one row at a time. Use holdout.mean, "
-                    "holdout.quantile, holdout.variance or holdout.share instead.",
+                    f"{name.value} aggregates rows, but a question is evaluated on one row at a time. Ask for a "
+                    "statistic instead: holdout.mean(...), or --as mean in the shell; also quantile, variance, share.",
                 )
             if name.value.lower() in FUNCTIONS:
                 self.fail(name, f"there is no function {name.value!r}. {FUNCTIONS[name.value.lower()]}")
@@ -465,7 +465,10 @@ class _Parser:
         if node.kind != kind:
             hint = " Put dates in quotes: '2024-05-01'." if kind == "date" and node.kind == "number" else ""
             if kind == "date" and isinstance(node, Column):
-                hint = " A date column needs dates such as 2024-05-01 in the file; any other format is read as text."
+                hint = (
+                    " A date column needs dates such as 2024-05-01 in the file, or pd.to_datetime in a frame; anything else "
+                    "is text."
+                )
             self.fail(node, f"this is {_WORDS[node.kind]}. Expected {_WORDS[kind]}.{hint}")
         return node
 
