@@ -108,7 +108,7 @@ later answers. Costs nothing.
         return _guarded(find)
 
     def status() -> dict[str, Any]:
-        """How many questions were asked, how many surprised, the price so far in nats, and how wide readings are now."""
+        """How many questions were asked and surprised, the price of the next ask in nats, how wide readings are now."""
         return _guarded(lambda: {"study": name, **_status_facts(study)})
 
     ends = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)

@@ -157,3 +157,19 @@ def test_a_private_gate(tmp_path, monkeypatch):
     assert everhold("log", "gate.everhold").exit_code == 0
     assert everhold("certificate", "gate.everhold", "--out", "page.html").exit_code == 0
     assert "ε = 5" in (tmp_path / "page.html").read_text()
+
+
+def test_an_unforeseen_error_is_no_verdict(tmp_path, monkeypatch):
+    """Exit code 1 means that the incumbent stays; a crash must not look like it."""
+    path, old = tmp_path / "g.everhold", tmp_path / "old.json"
+    old.write_text(json.dumps({f"case-{k}": k % 2 for k in range(100)}))
+    runner = CliRunner()
+    assert runner.invoke(app, ["gate", "create", str(path), "--incumbent", str(old)]).exit_code == 0
+
+    def broken(*_, **__):
+        raise RuntimeError("not foreseen")
+
+    monkeypatch.setattr("everhold.gate.gate.Gate.check", broken)
+    result = runner.invoke(app, ["gate", "check", str(path), "--candidate", str(old)])
+    assert result.exit_code == 70
+    assert "not foreseen" in result.output

@@ -16,8 +16,8 @@ import pytest
 
 import everhold as eh
 from everhold.errors import LedgerError
-from everhold.gate.entries import WaitingCandidates
 from everhold.gate.gate import Gate
+from everhold.gate.waiting import WaitingCandidates
 from everhold.ledger.files import append_line, write_atomic
 from everhold.ledger.reader import read_study
 from everhold.ledger.registry import Registry

@@ -49,7 +49,8 @@ def test_an_ask_of_a_new_group_has_no_value_and_discloses_nothing():
     assert not answer.surprise
     assert (answer.low, answer.high) == (0.0, 1.0)
     assert not answer.seen
-    assert "no such rows seen; [0, 1]" in str(answer)
+    assert str(answer).endswith("no forecast; [0, 1] (1 question, no such public rows)")
+    assert "read it" in answer.kind_text
     assert holdout.budget.claim_price() < before + 1.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import unicodedata
 import warnings
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from everhold.errors import (
 __all__ = ["AUDIT_FAILED", "console", "guarded", "note", "printable", "problem", "say", "warn"]
 
 AUDIT_FAILED = 7
+UNFORESEEN = 70
 _CODES: tuple[tuple[type[EverholdError], int], ...] = (
     (QuestionError, 3),
     (BudgetUsedUp, 6),
@@ -101,17 +103,23 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
                 return command(*args, **kwargs)
         except EverholdError as error:
             problem(str(error))
-            raise typer.Exit(next((code for kind, code in _CODES if isinstance(error, kind)), 1)) from None
+            raise typer.Exit(next((code for kind, code in _CODES if isinstance(error, kind)), UNFORESEEN)) from None
         except (OSError, UnicodeError) as error:
             problem(f"a file could not be read or written: {error}.")
             raise typer.Exit(4) from None
         except ValueError as error:
             if "has an empty name" not in str(error):  # the error of Path for "."
-                raise
+                traceback.print_exc()
+                raise typer.Exit(UNFORESEEN) from error
             problem("a folder was named where a file was expected.")
             raise typer.Exit(4) from None
         except KeyboardInterrupt:
             problem("interrupted. Every returned answer is recorded.")
             raise typer.Exit(130) from None
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as error:  # never 1, which is a gate's verdict
+            traceback.print_exc()
+            raise typer.Exit(UNFORESEEN) from error
 
     return run

@@ -273,7 +273,7 @@ class RemoteStudy:
 
     @property
     def price(self) -> float:
-        """The price so far in nats."""
+        """The price of the next ask's interval, in nats."""
         return float(self.status()["price"])
 
     @property

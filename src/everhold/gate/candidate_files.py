@@ -21,8 +21,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from everhold.errors import InvalidOutcomes
-from everhold.gate.outcomes import Outcomes
-from everhold.gate.records import (
+from everhold.gate.file_forms import (
     IDS,
     METRIC,
     SCORES,
@@ -32,6 +31,7 @@ from everhold.gate.records import (
     refuse_document_type,
     well_formed,
 )
+from everhold.gate.outcomes import Outcomes
 
 __all__ = ["MOST_BYTES", "candidate_outcomes", "candidate_samples"]
 

@@ -16,8 +16,7 @@ from xml.etree import ElementTree
 from everhold.data.database_urls import is_url
 from everhold.errors import InvalidOutcomes
 from everhold.gate.candidate_files import MOST_BYTES, candidate_outcomes
-from everhold.gate.outcomes import Outcomes
-from everhold.gate.records import (
+from everhold.gate.file_forms import (
     IDS,
     METRIC,
     SCORES,
@@ -27,6 +26,7 @@ from everhold.gate.records import (
     refuse_document_type,
     well_formed,
 )
+from everhold.gate.outcomes import Outcomes
 
 __all__ = ["parse_outcomes", "read_expected", "read_outcomes", "sample_outcomes"]
 

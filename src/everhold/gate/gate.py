@@ -35,13 +35,13 @@ from everhold.gate.audit import GateAudit
 from everhold.gate.cases import in_use, visible_cases
 from everhold.gate.certifiable import require_certifiable
 from everhold.gate.create import create_gate
-from everhold.gate.entries import WaitingCandidates
 from everhold.gate.files import Cases, artifact_digest, beside, blinded, outcomes_digest, private_table, unblinded
 from everhold.gate.formats import read_outcomes
 from everhold.gate.judge import noisily_promoted_index, promoted_index, total_gain
 from everhold.gate.results import CheckResult, CheckState, GateStatus, TotalGain
 from everhold.gate.rules import GateRules, OutcomeKind
 from everhold.gate.status import affords_promotion, gate_status, promotion_price, too_small_a_step, used_up
+from everhold.gate.waiting import WaitingCandidates
 from everhold.ledger.files import UNKNOWN_STAMPS, FileStamps, file_stamp
 from everhold.ledger.gate_check import CertifyWhen, CheckPlan, GainPlan
 from everhold.ledger.patience import patiently
@@ -363,7 +363,7 @@ class Gate:
                 and (earlier := self._requested(holdout, request_id, who, (wanted_name, same))) is not None
             ):
                 return earlier
-            steps = self._checked_steps(outcomes)
+            steps = self._on_score_grid(outcomes)
             entry = {"kind": "candidate", "name": self._named(wanted_name, checks), "digest": "", "artifact": same}
             incumbent = self._incumbent(checks)
             if same is not None and same == incumbent["artifact"]:
@@ -404,7 +404,7 @@ class Gate:
         names = (plain if again == 1 else f"{plain} ({again})" for again in count(1))
         return next(name for name in names if name not in used)
 
-    def _checked_steps(self, outcomes: Outcomes) -> NDArray[np.int64]:
+    def _on_score_grid(self, outcomes: Outcomes) -> NDArray[np.int64]:
         everything = self._cases.everything
         known_cases = set(everything)
         strange = [case for case in outcomes.cases if case not in known_cases]

@@ -13,8 +13,8 @@ from everhold.gate.results import GateStatus
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
     from everhold.bounds.privacy import PrivacyAccount
-    from everhold.gate.entries import WaitingCandidates
     from everhold.gate.rules import GateRules
+    from everhold.gate.waiting import WaitingCandidates
     from everhold.ledger.store import Head
 
 __all__ = ["affords_promotion", "gate_status", "promotion_price", "too_small_a_step", "used_up"]

@@ -376,7 +376,7 @@ class TestSet:
 
     @contextmanager
     def turn(self) -> Iterator[Holdout]:
-        """The holdout, for one score, one thread at a time. Between the turns of a shared test set others may ask."""
+        """The holdout, for one act, one thread at a time. Between the turns of a shared test set others may ask."""
         with self._lock:
             self._turns += 1
             try:
@@ -560,7 +560,8 @@ class TestSet:
         Args:
             models: fitted.
             metric: any of them, 'auc' and 'f1' too: only the index is disclosed.
-            weights: how probable it is, by what is publicly known, that each is best; they sum to 1.
+            weights: how probable it is, by what is publicly known, that each is best; they are scaled to
+                sum to 1, an eighth of them even.
             names: what the record calls them; the names of their entries, or the models as they print, when left out.
         """
         chosen_metric = self._metric(metric)

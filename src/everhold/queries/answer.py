@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
     from everhold.queries.round_act import ActKind
 
-__all__ = ["Answer", "Preview", "source_word"]
+__all__ = ["NO_FORECAST", "NO_ROWS", "Answer", "Preview", "source_word", "unseen_text"]
+
+NO_ROWS = "no such rows: that is measured on the private rows, and charged"
+NO_FORECAST = "no forecast, because the public side has no such rows: read it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Answer(JsonResult):
     """The answer to one question.
 
     All intervals of one session are simultaneously valid with the session's confidence, however the questions were
-    chosen. Every field is a function of public facts, coins and the record of surprises.
+    chosen. Every field is a function of public facts, coins and what was disclosed.
 
     Attributes:
         value: a share in [0, 1] for yes/no questions, a mean in [-1, 1] for numbers.
@@ -62,7 +65,7 @@ class Answer(JsonResult):
         if self.act != "ask":
             return "private reading"
         if self.value != self.value:
-            return "no such rows: that is measured on the private rows, and charged"
+            return NO_ROWS if self.surprise else NO_FORECAST
         return "surprise: measured on the private rows" if self.surprise else "forecast that the private rows agree with"
 
     def as_share(self) -> Answer:
@@ -86,7 +89,7 @@ class Answer(JsonResult):
     def __str__(self) -> str:
         seen = self.value == self.value
         kind = source_word(seen=seen, surprise=self.surprise, read=self.act != "ask")
-        value = f"{self.value:.4g} in" if seen else "no such rows seen;"
+        value = f"{self.value:.4g} in" if seen else f"{unseen_text(surprise=self.surprise, read=self.act != 'ask')};"
         return f"{value} {self.interval} (round {self.round}, {kind}, {self.price:.1f} nats)"
 
     def __repr__(self) -> str:
@@ -121,7 +124,8 @@ class Answer(JsonResult):
     def _repr_html_(self) -> str:
         bottom = 0.0 if self.scale == "share" else -1.0
         notes = f"{self.kind_text} · round {self.round:,} · {self.price:.1f} nats"
-        value = f"<b>{self.value:.4g}</b> in" if self.value == self.value else "<b>no such rows seen</b>;"
+        unseen = unseen_text(surprise=self.surprise, read=self.act != "ask")
+        value = f"<b>{self.value:.4g}</b> in" if self.value == self.value else f"<b>{unseen}</b>;"
         return interval_html(f"{value} {self.interval}", self, bottom, 1.0, notes)
 
 
@@ -223,7 +227,14 @@ def source_word(*, seen: bool, surprise: bool, read: bool) -> str:
     """
     if surprise:
         return "surprise" if seen else "charged"
-    return "private reading" if read else "forecast"
+    if read:
+        return "private reading"
+    return "forecast" if seen else "no such public rows"
+
+
+def unseen_text(*, surprise: bool, read: bool) -> str:
+    """What stands in place of a value."""
+    return "no such rows seen" if surprise or read else "no forecast"
 
 
 def _near_zero(value: float) -> float:

@@ -125,7 +125,7 @@ def _metrics(server: ServerState, token: Token) -> str:
     for name, kind, about, key in (
         ("rounds_total", "counter", "Rounds answered.", "rounds"),
         ("surprises_total", "counter", "Surprises among them.", "surprises"),
-        ("price_nats", "gauge", "The price so far.", "price"),
+        ("price_nats", "gauge", "The price of the next ask.", "price"),
     ):
         add(name, kind, about, [({"study": study}, status[key]) for study, status in statuses.items()])
     private = {study: status["privacy"] for study, status in statuses.items() if status["privacy"] is not None}

@@ -1,4 +1,4 @@
-"""What routes depend on: the server's state, the token of a request, the study or contest it is about.
+"""What routes depend on: the server's state, the token of a request, the study, contest or gate it is about.
 
 Whether a token allows a request is decided here, before its route runs.
 """
@@ -142,11 +142,10 @@ async def _recorded(name: Name, token: TokenOf, server: StateOf) -> Served:
 
 
 class StudyFor:
-    """A study that the token allows to ask, to read or to manage."""
+    """A study that the token allows to ask or to read."""
 
     ASK = Annotated[StudyWriter, Depends(_served_for(ServerState.study, "ask"))]
     READ = Annotated[StudyWriter, Depends(_served_for(ServerState.study, "read"))]
-    MANAGE = Annotated[StudyWriter, Depends(_served_for(ServerState.study, "manage"))]
 
 
 def study_for(permission: Permission) -> Any:
@@ -194,11 +193,11 @@ class GateFor:
 
 
 class ServedFor:
-    """A study or a contest that the token allows to read or to audit."""
+    """A study, contest or gate that the token allows to read or to audit."""
 
     READ = Annotated[Served, Depends(_served_for(ServerState.find, "read"))]
     AUDIT = Annotated[Served, Depends(_served_for(ServerState.find, "audit"))]
 
 
 RecordedOf = Annotated[Served, Depends(_recorded)]
-"""A study or a contest whose record the token may read."""
+"""A study, contest or gate whose record the token may read."""

@@ -81,7 +81,7 @@ class JobQueue:
     """Takes jobs in the order of arrival, in turns.
 
     Args:
-        name: of the study or contest.
+        name: of the study, contest or gate.
         handle: does some jobs that wait together, and fills their futures.
         clock: seconds that only rise.
         start: makes what runs the turns.

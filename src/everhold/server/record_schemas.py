@@ -120,7 +120,7 @@ class PrivacyOut(BaseModel):
 
 
 class StatusOut(BaseModel):
-    """Where a study stands. Every number is a function of public facts, coins and the record of surprises."""
+    """Where a study stands. Every number is a function of public facts, coins and the record of what was disclosed."""
 
     name: str
     kind: Literal["study", "contest", "gate"]

@@ -158,7 +158,7 @@ class ServerState:
             raise HTTPRefusal(413, "too_large", f"there are {many:,} questions; an act may have {most:,}.")
 
     def find(self, name: str, token: Token, permission: Permission) -> Served:
-        """A study or contest that the token allows to 'ask', 'read', 'audit' or 'manage'."""
+        """A study, contest or gate that the token allows to 'ask', 'read', 'audit' or 'manage'."""
         if not token.allows(permission, name):
             reach = ", ".join(token.studies) or "all studies"
             raise HTTPRefusal(

@@ -29,8 +29,8 @@ from everhold.queries.expression.question import size_of_query
 from everhold.queries.request import Request
 from everhold.server.examples import examples
 from everhold.server.job_queue import Job, JobQueue, OwnThread, StartRunner
-from everhold.server.public_side import PublicSide
 from everhold.server.released import RecordSoFar, ReleasedView, StudyProgress
+from everhold.server.try_outs import TryOuts
 from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
 from everhold.session.act_questions import checked_spend
 from everhold.session.caps import Caps
@@ -101,7 +101,7 @@ class StudyWriter:
         self._record = RecordSoFar(path, file.study, self._holdout, known=file)
         self._released = ReleasedView(self._record.update(), grid)
         self._last_head = self._holdout.head
-        self._public = PublicSide(
+        self._public = TryOuts(
             self._holdout,
             file.study.rows,
             slots=slots,

@@ -225,6 +225,11 @@ class Acts(ComparisonActs):
         journal, nats = self._session.journal, self._mechanism.budget.claim_price(spend)
         if not 1 <= number <= len(journal):
             raise QuestionError(f"there are rounds 1 to {len(journal)}, not {number}.")
+        if journal[number].counts is None and nats < journal[number].answer.price:
+            raise QuestionError(
+                f"round {number} is not a share of all rows, and only such answers can be certified. Read the question "
+                "instead. Nothing was charged."
+            )
         if narrowed_answer(self._mechanism, journal[number], nats) is None:
             raise QuestionError(
                 f"the interval of round {number} was computed at {journal[number].answer.price:.1f} nats, and a "
@@ -243,8 +248,11 @@ def candidate_weights(given: Sequence[float] | None, count: int) -> list[Fractio
     """Public forecasts of which is best, on a grid and with a sum of at most 1; equal weights when left out."""
     if given is None:
         return [Fraction(1, count)] * count
-    if len(given) != count or not all(isinstance(weight, int | float) and weight > 0 for weight in given):
+    if len(given) != count:
         raise SettingError(f"weights has {len(given)} entries for {count} candidates. Expected one positive number each.")
+    for weight in given:
+        if not isinstance(weight, int | float) or not 0 < weight < float("inf"):
+            raise SettingError(f"weights contains {weight!r}. Expected a positive number for each candidate.")
     total = sum(Fraction(weight) for weight in given)
     floor_ = Fraction(1, 8 * count)
     weights = [Fraction(7, 8) * Fraction(weight) / total + floor_ for weight in given]

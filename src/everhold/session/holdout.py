@@ -84,7 +84,7 @@ class Holdout:
             looking at the private rows; or `eh.Split(0.5)`, which makes a random part of them public.
         confidence: probability that all intervals are valid at the same time.
         half_width: a promised half-width on the share scale; the holdout then refuses (`PrecisionExhausted`) rather than
-            break the promise. Default None: it never refuses, and intervals widen after each surprise.
+            break the promise. Default None: it never refuses, and intervals widen with what is disclosed.
         rule: 'corrective' (default), 'gradient' or 'entropic'.
         density: λ, where one is known.
         known_rows: how many of the private rows the analyst may know.
@@ -294,7 +294,7 @@ class Holdout:
 
     @property
     def price(self) -> float:
-        """The price so far in nats: the next answer's interval will be computed with it."""
+        """The price of the next ask's interval, in nats; `budget.claim_price()` is that of the next reading."""
         return self.session.price
 
     @property
@@ -375,7 +375,7 @@ class Holdout:
 
     @property
     def price_text(self) -> str:
-        """What has been spent so far, in words: how wide the next reading of a share is."""
+        """How wide the next reading of a share is, in words."""
         return next_reading_text(self.budget, closed=self.closed)
 
     def outlook(self) -> str:
@@ -560,7 +560,7 @@ class Holdout:
         return results
 
     def close(self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None) -> list[Any]:
-        """The last act: read any number of questions and statistics exactly, and never read the private rows again.
+        """The last act: read any number of questions in the finest cells, and never read the private rows again.
 
         All of the failure probability that is left is spent on these. Afterwards the study can be read, audited and cited,
         and nothing can be asked. To let another process go on with a study, use `release`.
@@ -638,7 +638,7 @@ class Holdout:
     def certify(
         self, answer: Answer | int, *, spend: float | None = None, request_id: str | None = None, who: str | None = None
     ) -> Answer:
-        """A narrower interval for an earlier answer, from the part of the failure probability that is kept for claims.
+        """A narrower interval for an earlier share of all rows, from the part of the failure probability kept for claims.
 
         It discloses nothing new: the interval follows from what the earlier answer disclosed.
         """
@@ -744,7 +744,7 @@ class Holdout:
             (f"private {draws}", f"{self.size:,}"),
             ("confidence", f"{self.settings.confidence:g}"),
             ("rounds", f"{self.rounds:,}, of which {self.surprises:,} surprises"),
-            ("spent so far", self.price_text),
+            ("next", self.price_text),
             ("state", "closed" if self.closed else "open"),
         ]
         return html_table(["everhold holdout", ""], [(escape(name), escape(value)) for name, value in facts])

@@ -1,4 +1,4 @@
-"""What to expect of a holdout before the first question: widths, and whether another prior would do better."""
+"""What to expect of a holdout now: widths, and whether another prior would do better."""
 
 from __future__ import annotations
 

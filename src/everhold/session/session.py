@@ -77,7 +77,8 @@ class Session(Generic[P]):
         words: the declared categories of text columns, so that misspelled ones are found.
         public_rows: fixed public rows that the mechanism works on, so that batches of text are evaluated in one scan.
         journal: where rounds are recorded; in memory when left out.
-        texts_only: whether only text is asked, whose value on a row is a function of that row, as privacy needs it.
+        texts_only: whether only text is asked, or values that a test set made row by row: a row's value is a function of
+            that row, as privacy needs it.
         mechanism: in its first state, where the caller holds it already; made when left out.
 
     Attributes:
@@ -85,7 +86,7 @@ class Session(Generic[P]):
         mechanism: as it stands now.
         who: a name that is recorded with the following questions, unless they carry one of their own.
         caps: how much of a private study's budget each name may use; None: all of it.
-        texts_only: whether only questions given as text are answered, as in a private study.
+        texts_only: whether only questions given as text, or made row by row, are answered, as in a private study.
         first_state: makes the mechanism as it was before the first question, for replays.
         public_rows: of the prior.
         scanner: evaluates questions on both sides.
@@ -137,7 +138,7 @@ class Session(Generic[P]):
 
     @property
     def price(self) -> float:
-        """The price so far in nats: the next answer's interval will be computed with it."""
+        """The price of the next ask's interval, in nats."""
         self._require_sound()
         return self.mechanism.price
 

@@ -10,7 +10,7 @@ from math import ceil, floor, inf
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.errors import QuestionError
-from everhold.queries.answer import Answer, source_word
+from everhold.queries.answer import NO_FORECAST, NO_ROWS, Answer, source_word, unseen_text
 from everhold.queries.interval import Interval
 from everhold.results import JsonResult, as_frame, ends_from, html_table, interval_html, number_or_null
 
@@ -53,7 +53,7 @@ class Finding(JsonResult):
     def value_text(self) -> str:
         """The estimate for people."""
         if not self.seen:
-            return "no such rows seen"
+            return unseen_text(surprise=self.surprise, read=self.read)
         if self.unit == "date":
             return _date(self.value, round, self.high - self.low)
         return f"{round(self.value, self.interval.decimals):,.{max(self.interval.decimals, 0)}f}"
@@ -96,9 +96,9 @@ class Finding(JsonResult):
         """What the value is, in words."""
         if self.read:
             return "private reading"
-        if not self.surprise:
-            return "forecast that the private rows agree with"
-        return "surprise: measured on the private rows" if self.seen else "no such rows: that is measured, and charged"
+        if not self.seen:
+            return NO_ROWS if self.surprise else NO_FORECAST
+        return "surprise: measured on the private rows" if self.surprise else "forecast that the private rows agree with"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""

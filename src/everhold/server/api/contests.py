@@ -22,7 +22,7 @@ _REFUSED = {
     "malformed": (422, "malformed"),
     "too large": (413, "too_large"),
     "too soon": (429, "too_many"),
-    "closed": (409, "precision_exhausted"),
+    "closed": (409, "closed"),
 }
 _CSV = {"schema": {"type": "string"}, "example": "id,prediction\n0,1\n1,0\n"}
 

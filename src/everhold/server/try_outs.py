@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from everhold.statistics.declared import DeclaredColumns
     from everhold.statistics.finding import Result
 
-__all__ = ["PublicSide"]
+__all__ = ["TryOuts"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -38,7 +38,7 @@ _MOST_WORK = 100_000_000_000  # parts times private rows of one act, which is do
 _SHORT = 2_000  # characters of questions that are parsed without a thread
 
 
-class PublicSide:
+class TryOuts:
     """What can be known of questions and acts without a private row.
 
     Args:
