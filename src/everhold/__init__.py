@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         SettingError as SettingError,
         WrongSignature as WrongSignature,
     )
+    from everhold.gate.audit import GateAudit as GateAudit
     from everhold.gate.gate import Gate as Gate
     from everhold.gate.outcomes import OutcomeGaps as OutcomeGaps
     from everhold.gate.results import CheckResult as CheckResult, GateStatus as GateStatus, TotalGain as TotalGain
@@ -171,6 +172,7 @@ _NAMES_IN = {
     ),
     "gate.gate": ("Gate",),
     "gate.outcomes": ("OutcomeGaps",),
+    "gate.audit": ("GateAudit",),
     "gate.results": ("CheckResult", "GateStatus", "TotalGain"),
     "learn.entries": ("Entry", "Winner"),
     "learn.history": ("History", "ScoredModel"),

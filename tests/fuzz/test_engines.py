@@ -7,6 +7,8 @@ from everhold.data import files
 from everhold.data.engines import sql
 from tests.fuzz.engines import fuzz
 
+pytestmark = pytest.mark.filterwarnings("ignore::everhold.errors.SchemaWarning")  # small tables with empty columns are usual
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, 12, 13])

@@ -62,6 +62,14 @@ def test_an_interrupt_by_a_signal_is_raised():
             pass
         return np.ones(8, dtype=np.int64)
 
+    outside = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+    try:
+        _interrupts_are_raised(interrupted)
+    finally:
+        signal.signal(signal.SIGINT, outside)
+
+
+def _interrupts_are_raised(interrupted):
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         predicted_in_private(interrupted, ROWS, LIKE)

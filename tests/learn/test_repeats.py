@@ -261,12 +261,9 @@ class TestCodeOfOnesOwn:
 
 
 class TestPromise:
-    def test_a_promise_that_no_score_can_keep_is_said_at_once(self):
-        with pytest.warns(eh.SearchWarning, match=r"half_width=0\.01 leaves no room for a single test\.score.*short by"):
-            test = eh.TestSet(X, y, reference=(Z, z), half_width=0.01, seed=1)
-        assert test.read(TREE).round == 1, "readings are not bound"
-        with pytest.raises(eh.PrecisionExhausted):
-            test.score(WEAK)
+    def test_a_promise_that_no_score_can_keep_is_refused_at_once(self):
+        with pytest.raises(eh.SettingError, match="first question would be refused"):
+            eh.TestSet(X, y, reference=(Z, z), half_width=0.01, seed=1)
 
     def test_one_that_can_be_kept_is_not(self, tmp_path):
         for _ in range(2):

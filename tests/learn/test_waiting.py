@@ -112,9 +112,9 @@ class TestOneProcess:
         """Two shared test sets of one process: the second waits until the first has ended its turn."""
         path = tmp_path / "t.everhold"
         first = made(path)
-        first.share()
+        first.open_to_processes()
         second = made(path)
-        second.share()
+        second.open_to_processes()
         inside, done = threading.Event(), []
 
         def later():

@@ -59,7 +59,6 @@ from everhold.ledger.patience import patiently
 from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Columns, CompiledBatch
-from everhold.queries.query import Values
 from everhold.session.holdout import Holdout
 from everhold.session.settings import OverlapRule
 
@@ -236,7 +235,6 @@ class TestSet:
         _MADE_HERE.add(self)
         try:
             self._begin()
-            self._warn_of_promise()
         finally:
             self._turns -= 1
 
@@ -275,22 +273,6 @@ class TestSet:
         if self._options.pairs:
             return RowTable(paired(both, self.sides.private_draws), what="the test rows"), laid
         return RowTable({**both, label: labels}, what="the test rows"), laid
-
-    def _warn_of_promise(self) -> None:
-        """Say when not even one score fits in the promised half-width."""
-        promised, holdout = self._options.half_width, self._holdout
-        if promised is None or holdout is None or holdout.rounds:
-            return
-        half = np.arange(self._prior.table.size) % 2 == 0
-        try:
-            holdout.try_out(Values(reference=half))
-        except PrecisionExhausted as refusal:
-            warnings.warn(
-                f"half_width={promised:g} leaves no room for a single test.score: {refusal} It binds test.score alone; "
-                "readings, differences and the winner's score have the widths that the rows allow.",
-                SearchWarning,
-                stacklevel=4,
-            )
 
     @property
     def path(self) -> Path | None:

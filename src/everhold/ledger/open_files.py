@@ -26,10 +26,11 @@ class OpenFiles:
         self._users: dict[FileId, int] = {}
         self._kept: dict[FileId, list[int]] = {}
 
-    def hold(self, file: FileId) -> None:
-        """A connection is about to be opened."""
+    def hold(self, file: FileId) -> OpenFiles:
+        """A connection is about to be opened. Returned: whom to tell when it was closed."""
         with self._lock:
             self._users[file] = self._users.get(file, 0) + 1
+        return self
 
     def release(self, file: FileId) -> None:
         """A connection was closed."""

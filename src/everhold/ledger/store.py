@@ -20,7 +20,7 @@ from pathlib import Path
 from everhold.errors import LedgerBusy, LedgerError
 from everhold.ledger import open_files
 from everhold.ledger.files import lock, settle, sync_folder, unlock
-from everhold.ledger.open_files import FileId, file_id
+from everhold.ledger.open_files import FileId, OpenFiles, file_id
 from everhold.ledger.sqlite_format import APPLICATION_ID, CREATE, FORMAT, require_ledger
 
 __all__ = ["Head", "Record", "Store"]
@@ -95,10 +95,9 @@ class Store:
         self._pid = os.getpid()
         mode = "rw" if os.access(path, os.W_OK) else "ro"
         self._file_id = None if data is not None else _file_id(path)
-        self._held = False
+        self._held_by: OpenFiles | None = None
         if self._file_id is not None:
-            open_files.OPEN_FILES.hold(self._file_id)
-            self._held = True
+            self._held_by = open_files.OPEN_FILES.hold(self._file_id)
         try:
             self._connect(mode, data)
         except BaseException:
@@ -127,9 +126,9 @@ class Store:
 
     def _let_go(self) -> None:
         """The connection is closed."""
-        if self._held and self._file_id is not None:
-            self._held = False
-            open_files.OPEN_FILES.release(self._file_id)
+        if self._held_by is not None and self._file_id is not None:
+            users, self._held_by = self._held_by, None
+            users.release(self._file_id)
 
     @classmethod
     def create(cls, path: Path, first: Record, *, before: Callable[[], None] = lambda: None) -> Store:
