@@ -100,14 +100,6 @@ class TestOneProcess:
         assert first.holdout.rounds == 1
         first.release()
 
-    def test_a_test_set_that_nobody_holds_any_more_is_in_nobodys_way(self, tmp_path):
-        path = tmp_path / "t.everhold"
-
-        def work():
-            return made(path).read(rule).round
-
-        assert (work(), work()) == (1, 2)
-
     def test_one_that_is_in_a_turn_is_waited_for(self, tmp_path):
         """Two shared test sets of one process: the second waits until the first has ended its turn."""
         path = tmp_path / "t.everhold"

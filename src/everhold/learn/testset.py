@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import fields
 from html import escape
 from math import inf
@@ -339,10 +338,6 @@ class TestSet:
             others = [one for one in _MADE_HERE if one is not self and one.path == self.path]
             if others and not any(one._waits_open for one in others):
                 raise  # one of them is in a turn, and gives it up
-            del others
-            gc.collect()  # one that nobody holds any more gives up its file
-            with suppress(LedgerBusy):
-                return work()
             raise LedgerError(
                 f"this process has {self.path} open already. Expected one TestSet for each path: use the object that you "
                 "have, or give the file up first with its release(), and then open it here."

@@ -392,12 +392,6 @@ class Store:
             _unlocked(self._lock)
         self._lock = None
 
-    def __del__(self) -> None:
-        """A study that nobody holds any more keeps no other from asking."""
-        with suppress(Exception):
-            if not self._closed:
-                self.close()
-
 
 def _file_id(path: Path) -> FileId:
     """Which file a path leads to."""
