@@ -77,8 +77,11 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 		--constraint constraints-oldest.txt --editable '.[dev]' httpx
 	@touch $@
 
-test-oldest: $(OLDEST)/.ready  ## all but the slow tests, with the oldest allowed version of every dependency
-	@$(OLDEST)/bin/python -m pytest -n $(JOBS) -m "not slow and not browser" --ignore tests/simulation $(OLDEST_WARNINGS)
+# Whole sessions, games and simulations test mathematics and crashes: no interface of a dependency that others do not use.
+WITHOUT_SESSIONS := --ignore tests/validity --ignore tests/games --ignore tests/benchmarks --ignore tests/simulation
+
+test-oldest: $(OLDEST)/.ready  ## all but slow tests and sessions, with the oldest allowed version of every dependency
+	@$(OLDEST)/bin/python -m pytest -n $(JOBS) -m "not slow and not browser" $(WITHOUT_SESSIONS) $(OLDEST_WARNINGS)
 
 $(ADAPTERS)/.ready: pyproject.toml constraints-adapters.txt | $(UV)
 	@echo "Setting up $(ADAPTERS) (once; half a minute)"
