@@ -336,8 +336,8 @@ class Gate:
 
         Args:
             candidate: its outcomes, as for `create`. A case without a usable outcome counts as a failure. A file's name says
-                its form (.json, .jsonl, .csv, .tsv, .xml, .eval, or .log for `METRIC` lines). If it says nothing, the content
-                does, and ids that the gate does not know mean nothing.
+                its form (.json, .jsonl, .csv, .tsv, .xml, .eval, or .log for `METRIC` lines). If it says nothing, the
+                content does, and ids that the gate does not know mean nothing.
             name: what it is called; 'candidate 7' when left out.
             artifact: its file. If it has the same bytes as the incumbent, or as a candidate that this incumbent was checked
                 against before, the sealed cases are not read.
@@ -413,8 +413,8 @@ class Gate:
         if strange and not outcomes.printed:  # never with one of them, which may be what a candidate printed
             such = "" if self.rules.private else f", such as {(self._cases.visible or everything)[0]!r}"
             raise InvalidOutcomes(
-                f"{strange:,} of {len(outcomes.cases):,} cases are not the gate's. Expected the same {len(everything):,} cases "
-                f"that it was made with{such}. Nothing was charged."
+                f"{strange:,} of {len(outcomes.cases):,} cases are not the gate's. Expected the same {len(everything):,} "
+                f"cases that it was made with{such}. Nothing was charged."
             )
         return outcomes.passes(everything) if self.rules.outcomes == "pass" else outcomes.on_score_grid(everything)
 

@@ -7,8 +7,9 @@ whether its check is refused, which would be a free bit about that case.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from numbers import Real
 from typing import Any
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import InvalidOutcomes
 
-__all__ = ["OutcomeGaps", "Outcomes", "score_of"]
+__all__ = ["OutcomeGaps", "Outcomes", "least_check_bytes", "score_of"]
 
 _PASSED = {"pass", "passed", "ok", "success", "true", "correct", "c", "yes", "1"}
 _FAILED = {
@@ -69,9 +70,9 @@ class OutcomeGaps:
         """
         if self.unsure:
             raise InvalidOutcomes(
-                "these outcomes were found in what a program printed, and names that are no cases can hide gaps from those who "
-                "do not know the gate's ids. Expected a file with a score for every case, such as .json or .csv with ids "
-                "first, because all outcomes are required (require_all, --require-all). Nothing was charged."
+                "these outcomes were found in what a program printed, and names that are no cases can hide gaps from those "
+                "who do not know the gate's ids. Expected JSON, or CSV with ids before scores, in a file that is called so, "
+                "because all outcomes are required (require_all, --require-all). Nothing was charged."
             )
         if self:
             raise InvalidOutcomes(
@@ -139,6 +140,20 @@ class Outcomes:
         """The ids of all cases."""
         return list(self.runs)
 
+    def fitting(self, most: int) -> Outcomes:
+        """The first of them that take up to so many bytes as JSON. What a program printed must not make a request too large.
+
+        >>> Outcomes.of({"a": 1, "a long name": 0, "b": 1}).fitting(30).cases
+        ['a', 'b']
+        """
+        kept: dict[str, tuple[float, ...]] = {}
+        for case, scores in self.runs.items():
+            size = len(json.dumps(case)) + sum(len(repr(score)) + 2 for score in scores) + 4
+            if size <= most:
+                kept[case] = scores
+                most -= size
+        return replace(self, runs=kept, empty=self.empty & kept.keys(), strange=self.strange & kept.keys())
+
     def gaps(self, cases: int | Collection[str], *, pass_fail: bool) -> OutcomeGaps:
         """What of the file counts as a failure although the system may not have failed.
 
@@ -165,6 +180,11 @@ class Outcomes:
         """SCORE_ONE for each of these cases that passed in every run, 0 for the others."""
         runs = [self.runs.get(case, (0.0,)) for case in cases]
         return np.array([SCORE_ONE if set(scores) == {1.0} else 0 for scores in runs], dtype=np.int64)
+
+
+def least_check_bytes(cases: int) -> int:
+    """So large may a check be at every server: ids and some scores. Of what was printed, clients send no more."""
+    return max(1_000_000, 400 * cases)
 
 
 def score_of(value: object, case: str) -> float:
