@@ -253,6 +253,15 @@ def test_a_cut_string_of_many_quotes_in_a_deep_line():
     assert len(candidate_files._flat("[" * 70 + '"' + '\\"' * 200_000)) > 0
 
 
+def test_a_log_that_looks_like_an_archive_is_not_unpacked(tmp_path):
+    """It could be one that fills the memory: only a file that the evaluator calls .eval is unpacked."""
+    with zipfile.ZipFile(tmp_path / "run.txt", "w") as archive:
+        archive.writestr("samples/c0.json", json.dumps({"id": "c0", "scores": {"match": {"value": "C"}}}))
+    (tmp_path / "run.eval").write_bytes((tmp_path / "run.txt").read_bytes())
+    assert read_outcomes(tmp_path / "run.txt", strict=False).cases == []
+    assert read_outcomes(tmp_path / "run.eval", strict=False).cases == ["c0"]
+
+
 FREE = {
     "document type": "<!DOCTYPE html>\n",
     "an object": '{"SECRET": 1}\n',

@@ -61,7 +61,7 @@ def candidate_outcomes(path: Path, content: bytes, scorer: str | None) -> Outcom
     try:
         text = "" if form == "zipped" else content[:MOST_BYTES].decode("utf-8-sig", errors="replace")
         try:
-            pairs = _found(_guessed(content, text) if form is None else form, content, text, scorer)
+            pairs = _found(guessed_form(text) if form is None else form, content, text, scorer)
             printed = form in (None, "metrics") or (form == "csv" and _ends_with_id(text))
             return Outcomes.of(pairs, strict=False, printed=printed)
         except InvalidOutcomes:
@@ -72,10 +72,6 @@ def candidate_outcomes(path: Path, content: bytes, scorer: str | None) -> Outcom
         raise
     except Exception:  # nobody has thought of it: no outcome can be read, and every case is a failure
         return Outcomes({})
-
-
-def _guessed(content: bytes, text: str) -> FileForm:
-    return "zipped" if content[:2] == b"PK" and zipfile.is_zipfile(io.BytesIO(content)) else guessed_form(text)
 
 
 def _found(form: FileForm, content: bytes, text: str, scorer: str | None) -> _Pairs:

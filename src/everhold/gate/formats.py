@@ -59,15 +59,10 @@ def read_outcomes(source: object, *, scorer: str | None = None, strict: bool = T
     try:
         if strict and path.stat().st_size > MOST_BYTES:
             raise InvalidOutcomes(f"{path} is larger than {MOST_BYTES // 2**20} MB. Expected a file of outcomes.")
-        content = path.read_bytes() if strict or _is_zipped(path) else _beginning(path)
+        content = path.read_bytes() if strict or named_form(path) == "zipped" else _beginning(path)
     except OSError as error:
         raise InvalidOutcomes(f"{path} cannot be read ({error.strerror}). Expected a file of outcomes.") from None
     return parse_outcomes(path, content, scorer=scorer, strict=strict)
-
-
-def _is_zipped(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == b"PK"
 
 
 def _beginning(path: Path) -> bytes:
@@ -104,7 +99,7 @@ def read_expected(path: Path) -> dict[str, Any]:
 
 def _pairs(path: Path, content: bytes, scorer: str | None) -> _Pairs:
     form = named_form(path)
-    if form == "zipped" or (form is None and content[:2] == b"PK"):
+    if form == "zipped":
         return _zipped(path, content, scorer)
     text = content.decode("utf-8-sig")
     form = guessed_form(text) if form is None else form
