@@ -126,6 +126,29 @@ def test_a_module_that_cannot_be_imported_fails_all_its_tests(suite):
     assert "promote" in counted.stdout
 
 
+ON_IMPORT = {
+    "import error": "raise ImportError('SECRET')",
+    "unittest skip": "import unittest\nraise unittest.SkipTest('SECRET')",
+    "pytest skip": "import pytest\npytest.skip('SECRET', allow_module_level=True)",
+    "exit": "import pytest\npytest.exit('SECRET', returncode=5)",
+    "usage": "import pytest\npytest.exit('SECRET', returncode=4)",
+    "interrupt": "raise KeyboardInterrupt('SECRET')",
+    "system exit": "raise SystemExit('SECRET')",
+}
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("how", ON_IMPORT)
+def test_what_a_candidate_does_on_import_is_charged_and_not_shown(suite, how, alone):
+    made(suite)
+    (suite / "candidate.py").write_text(ON_IMPORT[how] + "\n")
+    (suite / ("test_system.py" if alone else "test_other.py")).write_text("import candidate\n" + SUITE * alone)
+    found = run(suite, 0.5, "-rA", luck=10, cases=CASES if alone else CASES - 10)
+    assert found.returncode == 1, found.stdout + found.stderr
+    assert "SECRET" not in found.stdout + found.stderr
+    assert status(suite).checks == 1
+
+
 def test_the_exit_status_of_the_tests_can_be_kept(suite):
     made(suite)
     found = run(suite, 0.7, "--everhold-exit", "tests")

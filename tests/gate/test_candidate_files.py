@@ -13,6 +13,7 @@ import everhold as eh
 from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import InvalidOutcomes
 from everhold.gate import candidate_files
+from everhold.gate.file_forms import metric_lines
 from everhold.gate.formats import read_outcomes
 from everhold.gate.outcomes import Outcomes
 
@@ -218,3 +219,103 @@ def test_refusals_do_not_depend_on_what_a_candidate_does(tmp_path):
     assert gate.check({}).state == "kept"
     assert gate.status().checks == 7
     assert len(set(prices)) == len(prices)
+
+
+FORGED = "x\n" + "".join(f"METRIC {case}=1\n" for case in CASES)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("name", ["a.csv", "a.txt", "stdin", "a.tsv"])
+def test_lines_in_a_cell_of_a_csv_are_no_outcomes(tmp_path, name, strict):
+    """A candidate that fails everything, and prints lines that look like outcomes of a log."""
+    path = tmp_path / name
+    path.write_text("id,score,output\n" + "".join(f'{case},0,"{FORGED}"\n' for case in CASES))
+    assert not read_outcomes(path, strict=strict).passes(CASES).any()
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.txt"])
+def test_lines_in_an_element_are_no_outcomes(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(f'<s><testcase name="c0"><failure>\n{FORGED}</failure></testcase></s>')
+    assert not read_outcomes(path, strict=False).passes(CASES).any()
+
+
+def test_metric_lines_are_read_in_linear_time():
+    """No regular expression runs over what a program printed: each of these took minutes."""
+    assert "re" not in metric_lines.__code__.co_names
+    long = 20_000
+    text = f"METRIC{' ' * long}x\nMETRIC a{' ' * long}y\n" + "\n" * long + f"METRIC{' ' * long}b{' ' * long}={' ' * long}1\n"
+    assert list(metric_lines(text)) == [("b", "1")]
+
+
+def test_a_cut_string_of_many_quotes_in_a_deep_line():
+    """Quadratic once: a string that never ends was looked for at each of its quotes."""
+    assert len(candidate_files._flat("[" * 70 + '"' + '\\"' * 200_000)) > 0
+
+
+def test_a_log_that_looks_like_an_archive_is_not_unpacked(tmp_path):
+    """It could be one that fills the memory: only a file that the evaluator calls .eval is unpacked."""
+    with zipfile.ZipFile(tmp_path / "run.txt", "w") as archive:
+        archive.writestr("samples/c0.json", json.dumps({"id": "c0", "scores": {"match": {"value": "C"}}}))
+    (tmp_path / "run.eval").write_bytes((tmp_path / "run.txt").read_bytes())
+    assert read_outcomes(tmp_path / "run.txt", strict=False).cases == []
+    assert read_outcomes(tmp_path / "run.eval", strict=False).cases == ["c0"]
+
+
+FREE = {
+    "document type": "<!DOCTYPE html>\n",
+    "an object": '{"SECRET": 1}\n',
+    "an open string": '{"SECRET": "\n',
+    "columns": "id,score\nSECRET,1\n",
+    "a zip": "PK\x03\x04",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("name", ["run.log", "run.txt", "run"])
+@pytest.mark.parametrize("first", FREE)
+def test_the_first_line_of_a_log_refuses_nothing(tmp_path, name, first):
+    """What a candidate prints first does not choose the form in which its log is read."""
+    old = {f"c{number}": number % 2 for number in range(300)}
+    gate = eh.Gate.create(tmp_path / "gate.everhold", old)
+    metrics = "".join(f"METRIC {case}=0\n" for case in old)
+    for number, text in enumerate((FREE[first] + metrics, FREE[first])):
+        (tmp_path / name).write_text(text)
+        assert gate.check(tmp_path / name).state == "kept"
+        assert gate.status().checks == number + 1
+
+
+def test_unknown_ids_are_counted_and_not_repeated(tmp_path):
+    old = {f"c{number}": number % 2 for number in range(300)}
+    gate = eh.Gate.create(tmp_path / "gate.everhold", old)
+    with pytest.raises(InvalidOutcomes, match=r"1 of 2 cases are not .* such as 'c0'") as refused:
+        gate.check({"SECRET": 1, "c1": 1})
+    assert "SECRET" not in str(refused.value)
+
+
+def test_a_csv_that_is_cut_in_an_id_is_checked(tmp_path):
+    old = {f"case-{number}": number % 2 for number in range(300)}
+    gate = eh.Gate.create(tmp_path / "gate.everhold", old)
+    rows = "score,id\n" + "".join(f"0,{case}\n" for case in old)
+    for number, cut in enumerate((len(rows) - 1, len(rows) // 2, rows.index("case-77") + 3)):
+        (tmp_path / "cut.csv").write_text(rows[:cut])
+        assert gate.check(tmp_path / "cut.csv").state == "kept"
+        assert gate.status().checks == number + 1
+    (tmp_path / "other.csv").write_text("score,id\n0,x\n1,y\n")
+    with pytest.raises(InvalidOutcomes, match="2 of 2"):
+        gate.check(tmp_path / "other.csv")
+
+
+def test_printed_names_hide_no_gaps(tmp_path):
+    old = {f"c{number}": number % 2 for number in range(300)}
+    gate = eh.Gate.create(tmp_path / "gate.everhold", old)
+    few = "".join(f"METRIC {case}=1\n" for case in list(old)[:100])
+    (tmp_path / "run.log").write_text(few + "".join(f"METRIC junk{number}=?\n" for number in range(200)))
+    found = gate.gaps(tmp_path / "run.log")
+    assert (found.missing, found.strange, found.unsure) == (200, 0, False)
+    with pytest.raises(InvalidOutcomes, match="200 without an outcome"):
+        gate.check(tmp_path / "run.log", require_all=True)
+    unsure = read_outcomes(tmp_path / "run.log", strict=False).gaps(300, pass_fail=True)
+    with pytest.raises(InvalidOutcomes, match="printed"):
+        unsure.require_none()
+    assert gate.status().checks == 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.client import calls
 from everhold.gate.formats import read_outcomes
 from everhold.gate.gate import Gate
 from tests.gate.test_gate import cases, improved, shuffled
@@ -95,6 +96,23 @@ class TestPrograms:
         assert verdicts == ["keep", "keep"]
         assert served.get("/v1/gates/prompts").json()["checks"] == 2
         assert served.post("/v1/gates/prompts/checks", body | {"printed": False}).status_code == 422, "the control"
+
+    def test_printed_names_do_not_make_a_check_too_large(self, served, old, tmp_path):
+        """What a candidate prints does not decide whether its check reaches the server: that would be free."""
+        path = tmp_path / "run.log"
+        junk = "".join(f"METRIC junk number {number}=1\n" for number in range(60_000))
+        path.write_text("".join(f"METRIC {case}={score}\n" for case, score in improved(old).items()) + junk)
+        outcomes = calls.outcomes_of(path, {})
+        sent = calls.check_candidate("prompts", outcomes, {"name": "n" * 200}, None).body
+        assert len(json.dumps(sent)) < 1_000_000 < len(json.dumps(dict(outcomes.runs)))
+        assert served.post(CHECKS, sent).json()["state"] == "promoted"
+
+    def test_gaps_that_printed_names_may_hide_are_not_required_away(self, old, tmp_path):
+        path = tmp_path / "run.log"
+        path.write_text("METRIC junk=1\n")
+        status = Gate.create(tmp_path / "g.everhold", old).status()
+        with pytest.raises(eh.InvalidOutcomes, match="found in what a program printed"):
+            calls.check_candidate("prompts", calls.outcomes_of(path, {}), {"require_all": True}, status)
 
     def test_who_may_what(self, served, old):
         assert served.post(CHECKS, {"outcomes": old}, "aud").status_code == 403
@@ -252,6 +270,20 @@ class TestPages:
         assert "Nothing was charged" in wrong.text
         assert served.http.get("/studies/prompts", follow_redirects=False).headers["location"] == "/gates/prompts"
         assert served.http.get("/studies/prompts/history").status_code == 200
+
+    def test_the_name_of_an_uploaded_file_says_its_form(self, served, old):
+        """The page took lines that a candidate printed into a cell for the outcomes of all cases."""
+        csrf = served.sign_in("ann")
+        forged = "x\n" + "".join(f"METRIC {case}=1\n" for case in old)
+        content = (
+            "id,score,output\n" + "".join(f'{case},0,"{forged if case == "case-0" else 1}"\n' for case in old)
+        ).encode()
+        for name in ("C:\\runs\\new.csv", "../../new.csv", "outcomes", "new.eval"):
+            files = {"outcomes": (name, content, "text/csv")}
+            kept = served.http.post("/gates/prompts/checks", data={"csrf": csrf}, files=files)
+            assert "<h2>Keep the incumbent</h2>" in kept.text
+        wrong = {"outcomes": ("new.csv", b"name,colour\n", "text/csv")}
+        assert served.http.post("/gates/prompts/checks", data={"csrf": csrf}, files=wrong).status_code == 422
 
     def test_a_form_without_its_secret_is_refused(self, served, old):
         served.sign_in("ann")

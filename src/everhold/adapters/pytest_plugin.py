@@ -85,14 +85,24 @@ class GatedRun:
             self._passed[report.nodeid] = False
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A module that cannot be imported: its tests are failures of the candidate."""
-        self._not_collected = self._not_collected or report.failed
+        """A module that cannot be imported, or skips itself: its tests are failures of the candidate."""
+        self._not_collected = self._not_collected or not report.passed
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
+        """A module that stops the run on import."""
+        try:
+            return (yield)
+        except BaseException:
+            self._not_collected = True
+            raise
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Check, also a run that was cut short: a candidate can cut it short, and must not learn anything for nothing."""
         option = self._config.getoption
-        none = exitstatus in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED) and not self._collected
+        none = exitstatus in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
+        none = none and not self._collected and not self._not_collected
         whole = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         if none or option("collectonly", False):
             status, self.said = INVALID, "not checked: no test was run. Nothing was charged."
@@ -155,7 +165,15 @@ def _failing() -> Iterator[None]:
 
 
 class Contained:
-    """No test stops the run. In every process that runs tests."""
+    """No test stops the run, and no text of what stops it on import is shown. In every process that runs tests."""
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
+        """Importing a module."""
+        try:
+            return (yield)
+        except (KeyboardInterrupt, SystemExit) as error:
+            raise KeyboardInterrupt(f"{type(error).__name__} on import") from None
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -191,10 +209,12 @@ class _Sealed:
         """Nothing, not even a dot: how long a test takes, and where a run ends, is up to the candidate."""
         return ("", "", "")
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Warnings name tests."""
-        terminalreporter.stats.pop("warnings", None)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, Any, Any]:
+        """Warnings name tests, and errors of modules that cannot be imported hold their text."""
+        for kind in ("warnings", "error", "failed", "skipped"):
+            terminalreporter.stats.pop(kind, None)
+        return (yield)
 
 
 def cases_of(passed: dict[str, bool], count: int) -> dict[str, Any]:

@@ -264,9 +264,9 @@ class AsyncGate:
 
     async def check(self, candidate: object, **options: Unpack[CheckOptions]) -> CheckResult:
         """Is the candidate better than the incumbent? As for `RemoteGate.check`."""
-        if options.get("require_all"):
-            (await self.gaps(candidate, scorer=options.get("scorer"))).require_none()
-        return await self._server.send(calls.check_candidate(self.name, candidate, options))
+        outcomes = calls.outcomes_of(candidate, options)
+        status = await self.status() if outcomes.printed or options.get("require_all") else None
+        return await self._server.send(calls.check_candidate(self.name, outcomes, options, status))
 
     async def gaps(self, candidate: object, *, scorer: str | None = None) -> OutcomeGaps:
         """What of a candidate's file counts as a failure: as `Gate.gaps`. Nothing of the file is sent."""

@@ -33,7 +33,7 @@ from everhold.errors import (
     SettingError,
 )
 from everhold.gate.formats import read_outcomes
-from everhold.gate.outcomes import OutcomeGaps
+from everhold.gate.outcomes import OutcomeGaps, Outcomes, least_check_bytes
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, logged_from_dict
@@ -381,9 +381,29 @@ def gate(name: str) -> ApiCall[GateStatus]:
     return ApiCall("GET", _at(name, kind="gates"), GateStatus.from_dict)
 
 
-def check_candidate(name: str, candidate: object, options: CheckOptions) -> ApiCall[CheckResult]:
-    """Check a candidate's outcomes: `{case: score}` or a file. Sent again under its id, it gets the recorded verdict."""
-    outcomes = read_outcomes(candidate, scorer=options.get("scorer"), strict=False)
+_OTHER_BYTES = 20_000  # of a check beside its outcomes
+
+
+def outcomes_of(candidate: object, options: CheckOptions) -> Outcomes:
+    """A candidate's outcomes: `{case: score}` or a file."""
+    return read_outcomes(candidate, scorer=options.get("scorer"), strict=False)
+
+
+def check_candidate(name: str, outcomes: Outcomes, options: CheckOptions, status: GateStatus | None) -> ApiCall[CheckResult]:
+    """Check a candidate's outcomes. Sent again under its id, it gets the recorded verdict.
+
+    Args:
+        name: of the gate.
+        outcomes: the candidate's.
+        options: how it is checked.
+        status: where the gate stands, needed if all outcomes are required, or if they were printed: then so much of them is
+            sent as every server takes.
+    """
+    if status is not None and options.get("require_all"):
+        gaps(outcomes, None, status).require_none()
+    if outcomes.printed:
+        cases = 0 if status is None else status.cases + status.visible
+        outcomes = outcomes.fitting(least_check_bytes(cases) - _OTHER_BYTES)
     artifact = options.get("artifact")
     content = artifact if isinstance(artifact, bytes) or artifact is None else Path(artifact).read_bytes()
     body = {

@@ -349,9 +349,9 @@ class RemoteGate:
 
     def check(self, candidate: object, **options: Unpack[CheckOptions]) -> CheckResult:
         """Is the candidate better than the incumbent? As for `Gate.check`; of an artifact only its digest is sent."""
-        if options.get("require_all"):
-            self.gaps(candidate, scorer=options.get("scorer")).require_none()
-        return self._server.send(calls.check_candidate(self.name, candidate, options))
+        outcomes = calls.outcomes_of(candidate, options)
+        status = self.status() if outcomes.printed or options.get("require_all") else None
+        return self._server.send(calls.check_candidate(self.name, outcomes, options, status))
 
     def gaps(self, candidate: object, *, scorer: str | None = None) -> OutcomeGaps:
         """What of a candidate's file counts as a failure: as `Gate.gaps`. Nothing of the file is sent."""

@@ -1,5 +1,8 @@
 """A candidate's file of outcomes: whatever the candidate did, it is read, and never refused.
 
+The evaluator says a file's form by its name. Where the name says nothing, the content is asked, which may be a candidate's
+print: then nothing refuses, and names that are no cases mean nothing.
+
 A refusal is free. So if something that a candidate does on one sealed case could make its file invalid, each refusal would
 disclose whether a case has some property. Here everything that cannot be read is left out: a case without an outcome is a
 failure. Only what stands before all cases may refuse a file: the names of columns, a document type, the scorers of a log.
@@ -11,6 +14,7 @@ import csv
 import io
 import json
 import re
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -23,11 +27,14 @@ from xml.etree import ElementTree
 from everhold.errors import InvalidOutcomes
 from everhold.gate.file_forms import (
     IDS,
-    METRIC,
     SCORES,
+    FileForm,
     csv_columns,
     first_of,
+    guessed_form,
     junit_outcome,
+    metric_lines,
+    named_form,
     refuse_document_type,
     well_formed,
 )
@@ -50,39 +57,46 @@ def candidate_outcomes(path: Path, content: bytes, scorer: str | None) -> Outcom
     Raises:
         InvalidOutcomes: something is wrong that no candidate can cause.
     """
+    form = named_form(path)
     try:
-        pairs, printed = _found(path, content, scorer)
-        return Outcomes.of(pairs, strict=False, printed=printed)
+        text = "" if form == "zipped" else content[:MOST_BYTES].decode("utf-8-sig", errors="replace")
+        try:
+            pairs = _found(guessed_form(text) if form is None else form, content, text, scorer)
+            printed = form in (None, "metrics") or (form == "csv" and _ends_with_id(text))
+            return Outcomes.of(pairs, strict=False, printed=printed)
+        except InvalidOutcomes:
+            if form is not None:
+                raise
+        return Outcomes.of(metric_lines(text), strict=False, printed=True)
     except InvalidOutcomes:
         raise
     except Exception:  # nobody has thought of it: no outcome can be read, and every case is a failure
         return Outcomes({})
 
 
-def _found(path: Path, content: bytes, scorer: str | None) -> tuple[_Pairs, bool]:
-    """What was found, and whether it is lines among whatever else was printed."""
-    if content[:2] == b"PK":
-        return _zipped(path, content, scorer), False
-    text = content[:MOST_BYTES].decode("utf-8-sig", errors="replace")
-    start = text.lstrip()[:1]
-    if start == "<":
-        return _junit(text), False
-    if path.suffix.lower() in (".csv", ".tsv"):
-        return _csv(text), False
-    if start in ("{", "["):
-        try:
-            whole = _load(text)
-        except ValueError:
-            if not METRIC.search(text):
-                return _records(_lines(text), scorer), False
-        else:
-            return _from_json(whole, scorer), False
-    if METRIC.search(text) or not _has_columns(text):  # a log in which nothing was measured is one, too
-        return ((found["name"], found["value"]) for found in METRIC.finditer(text)), True
-    return _csv(text), False
+def _found(form: FileForm, content: bytes, text: str, scorer: str | None) -> _Pairs:
+    match form:
+        case "zipped":
+            return _zipped(content, scorer)
+        case "junit":
+            return _junit(text)
+        case "csv":
+            return _csv(text)
+        case "metrics":
+            return metric_lines(text)
+        case _:
+            return _json(text, scorer)
 
 
 # JSON --------------------------------------------------------------------------------------------------------------------
+
+
+def _json(text: str, scorer: str | None) -> _Pairs:
+    try:
+        whole = _load(text)
+    except ValueError:
+        return _records(_lines(text), scorer)
+    return _from_json(whole, scorer)
 
 
 def _lines(text: str) -> Iterator[Any]:
@@ -114,7 +128,7 @@ def _flat(text: str) -> str:
     63
     """
     kept, depth, start = [], 0, 0
-    for token in re.finditer(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', text, re.DOTALL):
+    for token in re.finditer(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', text, re.DOTALL):
         if token[0] in ("[", "{"):
             depth += 1
             if depth == _DEEPEST + 1:
@@ -159,12 +173,12 @@ def _records(records: Iterator[Any], scorer: str | None) -> _Pairs:
 # CSV and JUnit XML -------------------------------------------------------------------------------------------------------
 
 
-def _has_columns(text: str) -> bool:
-    try:
-        csv_columns(text)
-    except (InvalidOutcomes, csv.Error):
+def _ends_with_id(text: str) -> bool:
+    """Whether the last thing in a CSV may be a part of an id, because the file was cut off. It is no reason to refuse."""
+    if text.endswith(("\n", "\r")) or not text.strip():
         return False
-    return True
+    _, names, case, score = csv_columns(text)
+    return names.index(case) > names.index(score)
 
 
 def _csv(text: str) -> _Pairs:
@@ -235,7 +249,7 @@ def _scorers(log: Any) -> int:
     return len(named) if isinstance(named, list) else 0
 
 
-def _zipped(path: Path, content: bytes, scorer: str | None) -> _Pairs:
+def _zipped(content: bytes, scorer: str | None) -> _Pairs:
     """The zipped form of such a log: sample by sample, by the package where the compression is its own."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
@@ -246,7 +260,7 @@ def _zipped(path: Path, content: bytes, scorer: str | None) -> _Pairs:
             for one in archive.infolist()[:1]:
                 archive.open(one).close()
         except NotImplementedError:
-            return _by_package(path, scorer)
+            return _by_package(content, scorer)
         except Exception:
             return iter(())
         return candidate_samples(list(_unzipped(archive)), scorer, _scorers(_read(archive, "header.json")))
@@ -268,14 +282,17 @@ def _read(archive: zipfile.ZipFile, name: str) -> Any:
         return None
 
 
-def _by_package(path: Path, scorer: str | None) -> _Pairs:
+def _by_package(content: bytes, scorer: str | None) -> _Pairs:
     if find_spec("inspect_ai") is None:
         raise InvalidOutcomes(
             "this log is compressed in a way that needs inspect_ai: install it, or write JSON. Nothing was charged."
         )
     read: Callable[[str], Any] = import_module("inspect_ai.log").read_eval_log
     try:
-        log = read(str(path))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "log.eval")
+            path.write_bytes(content)
+            log = read(str(path))
         samples = [_load(sample.model_dump_json(include={"id", "error", "scores"})) for sample in log.samples or ()]
     except Exception:
         return iter(())

@@ -1,22 +1,41 @@
-"""What files of outcomes have in common: names of columns, `METRIC name=value` lines, test cases of JUnit XML."""
+"""What files of outcomes have in common: names of columns, `METRIC name=value` lines, test cases of JUnit XML.
+
+A file's name says its form, because the evaluator chooses it. What a file holds may be what a candidate printed.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.errors import InvalidOutcomes
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-__all__ = ["IDS", "METRIC", "SCORES", "csv_columns", "first_of", "junit_outcome", "refuse_document_type", "well_formed"]
+__all__ = [
+    "IDS", "SCORES", "FileForm", "csv_columns", "first_of", "guessed_form", "has_columns", "junit_outcome", "metric_lines",
+    "named_form", "refuse_document_type", "well_formed",
+]  # fmt: skip
+
+FileForm = Literal["json", "csv", "junit", "zipped", "metrics"]
 
 IDS = ("id", "case", "case_id", "task_id", "instance_id", "sample_id", "name", "test", "nodeid")
 SCORES = ("score", "outcome", "value", "passed", "pass", "result", "correct", "resolved", "status", "reward")
-METRIC = re.compile(r"^\s*METRIC\s+(?P<name>[^=\n]+?)\s*=\s*(?P<value>\S+)\s*$", re.MULTILINE)
+_NAMED: dict[str, FileForm] = {
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".xml": "junit",
+    ".eval": "zipped",
+    ".log": "metrics",
+}
 
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _REFERENCE = re.compile(r"&#(?:x([0-9a-fA-F]+)|([0-9]+));")
@@ -28,6 +47,51 @@ csv.field_size_limit(2**31 - 1)  # a column may hold whatever a program printed
 def first_of(record: Any, names: tuple[str, ...]) -> str | None:
     """The first of these names that a record has."""
     return next((name for name in names if name in record), None)
+
+
+def named_form(path: Path) -> FileForm | None:
+    """The form that a file's name says; None where it says nothing.
+
+    >>> named_form(Path("run.LOG")), named_form(Path("stdout.txt"))
+    ('metrics', None)
+    """
+    return _NAMED.get(path.suffix.lower())
+
+
+def guessed_form(text: str) -> FileForm:
+    """The form of a file whose name says nothing: lines `METRIC name=value` only where no other form fits.
+
+    Such lines can be within a cell of CSV or an element of XML, where a program printed them.
+    """
+    start = text.lstrip()[:1]
+    if start == "<" and "<testcase" in text:
+        return "junit"
+    if start in ("{", "[") and next(metric_lines(text), None) is None:  # a line of JSON cannot look like that
+        return "json"
+    return "csv" if has_columns(text) else "metrics"
+
+
+def metric_lines(text: str) -> Iterator[tuple[str, str]]:
+    """Names and values of all lines `METRIC name=value`, in linear time, whatever a program printed.
+
+    >>> list(metric_lines("x\\n METRIC a b = 1 \\r\\nMETRIC c=2 3\\nMETRICS d=4\\n"))
+    [('a b', '1')]
+    """
+    for raw in io.StringIO(text, newline="\n"):
+        line = raw.strip()
+        if line.startswith("METRIC") and line[6:7].isspace():
+            name, _, value = (part.strip() for part in line[6:].partition("="))
+            if name and len(value.split(None, 1)) == 1:
+                yield name, value
+
+
+def has_columns(text: str) -> bool:
+    """Whether the first line of a text names columns for the id and the score."""
+    try:
+        csv_columns(text)
+    except (InvalidOutcomes, csv.Error):
+        return False
+    return True
 
 
 def csv_columns(text: str) -> tuple[str, list[str], str, str]:

@@ -18,11 +18,13 @@ from everhold.errors import InvalidOutcomes
 from everhold.gate.candidate_files import MOST_BYTES, candidate_outcomes
 from everhold.gate.file_forms import (
     IDS,
-    METRIC,
     SCORES,
     csv_columns,
     first_of,
+    guessed_form,
     junit_outcome,
+    metric_lines,
+    named_form,
     refuse_document_type,
     well_formed,
 )
@@ -37,7 +39,7 @@ def read_outcomes(source: object, *, scorer: str | None = None, strict: bool = T
     """Outcomes from a mapping, from pairs, or from a file.
 
     Args:
-        source: `{case: score}`, or a path. The file's form is found from its name and content.
+        source: `{case: score}`, or a path. The file's name says its form; where it does not, its content does.
         scorer: which score to take, where a log has several.
         strict: whether a value that is not a score is an error, as for an incumbent. Else it is a failure, and so is
             whatever else a candidate can cause (`candidate_files`).
@@ -57,15 +59,10 @@ def read_outcomes(source: object, *, scorer: str | None = None, strict: bool = T
     try:
         if strict and path.stat().st_size > MOST_BYTES:
             raise InvalidOutcomes(f"{path} is larger than {MOST_BYTES // 2**20} MB. Expected a file of outcomes.")
-        content = path.read_bytes() if strict or _is_zipped(path) else _beginning(path)
+        content = path.read_bytes() if strict or named_form(path) == "zipped" else _beginning(path)
     except OSError as error:
         raise InvalidOutcomes(f"{path} cannot be read ({error.strerror}). Expected a file of outcomes.") from None
     return parse_outcomes(path, content, scorer=scorer, strict=strict)
-
-
-def _is_zipped(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == b"PK"
 
 
 def _beginning(path: Path) -> bytes:
@@ -101,22 +98,21 @@ def read_expected(path: Path) -> dict[str, Any]:
 
 
 def _pairs(path: Path, content: bytes, scorer: str | None) -> _Pairs:
-    if content[:2] == b"PK":
+    form = named_form(path)
+    if form == "zipped":
         return _zipped(path, content, scorer)
     text = content.decode("utf-8-sig")
-    start = text.lstrip()[:1]
-    if start == "<":
+    form = guessed_form(text) if form is None else form
+    if form == "junit":
         return _junit(text)
-    if path.suffix.lower() == ".csv" or path.suffix.lower() == ".tsv":
+    if form == "csv":
         return _csv(text)
-    if start in ("{", "["):
+    if form == "json":
         try:
             return _json(json.loads(text), scorer)
         except json.JSONDecodeError:
             return _records((json.loads(line) for line in text.split("\n") if line.strip()), scorer)
-    if METRIC.search(text):
-        return ((found["name"], found["value"]) for found in METRIC.finditer(text))
-    return _csv(text)
+    return metric_lines(text)
 
 
 def _json(content: Any, scorer: str | None) -> _Pairs:

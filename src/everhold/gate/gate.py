@@ -335,7 +335,9 @@ class Gate:
         One bit is disclosed, and charged: a candidate that is kept out costs little, a promotion more.
 
         Args:
-            candidate: its outcomes, as for `create`. A case without a usable outcome counts as a failure.
+            candidate: its outcomes, as for `create`. A case without a usable outcome counts as a failure. A file's name says
+                its form (.json, .jsonl, .csv, .tsv, .xml, .eval, or .log for `METRIC` lines). If it says nothing, the
+                content does, and ids that the gate does not know mean nothing.
             name: what it is called; 'candidate 7' when left out.
             artifact: its file. If it has the same bytes as the incumbent, or as a candidate that this incumbent was checked
                 against before, the sealed cases are not read.
@@ -384,11 +386,11 @@ class Gate:
     def gaps(self, candidate: object, *, scorer: str | None = None) -> OutcomeGaps:
         """What of a candidate's file counts as a failure although the candidate may not have failed. For the evaluator.
 
-        It depends on the file and on the number of cases alone, costs nothing and is not recorded. Do not show it to those
+        It depends on the file and on the gate's cases alone, costs nothing and is not recorded. Do not show it to those
         who make candidates: it says how often something happened on sealed cases.
         """
         outcomes = read_outcomes(candidate, scorer=scorer, strict=False)
-        return outcomes.gaps(self.rules.cases + self.rules.visible, pass_fail=self.rules.outcomes == "pass")
+        return outcomes.gaps(self._cases.everything, pass_fail=self.rules.outcomes == "pass")
 
     def _check_if_full(self, holdout: Holdout, entry: dict[str, Any], who: str | None) -> CheckResult:
         entries = self._waiting.entries(self._checks(holdout))
@@ -407,11 +409,12 @@ class Gate:
     def _on_score_grid(self, outcomes: Outcomes) -> NDArray[np.int64]:
         everything = self._cases.everything
         known_cases = set(everything)
-        strange = [case for case in outcomes.cases if case not in known_cases]
-        if strange and not outcomes.printed:
+        strange = sum(case not in known_cases for case in outcomes.cases)
+        if strange and not outcomes.printed:  # never with one of them, which may be what a candidate printed
+            such = "" if self.rules.private else f", such as {(self._cases.visible or everything)[0]!r}"
             raise InvalidOutcomes(
-                f"{len(strange):,} of {len(outcomes.cases):,} cases are not the gate's, for example {strange[0]!r}. "
-                f"Expected the same {len(everything):,} cases that it was made with. Nothing was charged."
+                f"{strange:,} of {len(outcomes.cases):,} cases are not the gate's. Expected the same {len(everything):,} "
+                f"cases that it was made with{such}. Nothing was charged."
             )
         return outcomes.passes(everything) if self.rules.outcomes == "pass" else outcomes.on_score_grid(everything)
 

@@ -7,8 +7,9 @@ whether its check is refused, which would be a free bit about that case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isfinite
 from numbers import Real
 from typing import Any
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import InvalidOutcomes
 
-__all__ = ["OutcomeGaps", "Outcomes", "score_of"]
+__all__ = ["OutcomeGaps", "Outcomes", "least_check_bytes", "score_of"]
 
 _PASSED = {"pass", "passed", "ok", "success", "true", "correct", "c", "yes", "1"}
 _FAILED = {
@@ -34,7 +35,7 @@ _EMPTY = {"", "null", "none", "nan"}
 class OutcomeGaps:
     """What of a file counts as a failure although the system may not have failed: for the evaluator, who has the file.
 
-    A function of the file and of the number of cases. It says how often something happened on sealed cases, so it must not
+    A function of the file and of the gate's cases. It says how often something happened on sealed cases, so it must not
     reach the people and programs that make candidates, and it is no part of a verdict.
 
     Attributes:
@@ -42,12 +43,14 @@ class OutcomeGaps:
         strange: cases with an outcome that is not a score between 0 and 1.
         unclear: at a gate of pass or fail: cases that neither passed nor failed in every run.
         cases: how many there are.
+        unsure: the gate's ids are not known here, and names that a program printed may be none of them: more may be missing.
     """
 
     missing: int
     strange: int
     unclear: int
     cases: int
+    unsure: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.strange or self.unclear)
@@ -56,14 +59,21 @@ class OutcomeGaps:
         parts = [f"{self.missing:,} without an outcome"] if self.missing else []
         parts += [f"{self.strange:,} with one that is not a score"] if self.strange else []
         parts += [f"{self.unclear:,} that neither pass nor fail"] if self.unclear else []
-        return f"of {self.cases:,} cases: {', '.join(parts) or 'every one has an outcome'}"
+        said = f"of {self.cases:,} cases: {', '.join(parts) or 'every one has an outcome'}"
+        return f"{said} (or more: printed names may be no cases)" if self.unsure else said
 
     def require_none(self) -> None:
         """Refuse a file that has any.
 
         Raises:
-            InvalidOutcomes: it has some.
+            InvalidOutcomes: it has some, or nobody can say here.
         """
+        if self.unsure:
+            raise InvalidOutcomes(
+                "these outcomes were found in what a program printed, and names that are no cases can hide gaps from those "
+                "who do not know the gate's ids. Expected JSON, or CSV with ids before scores, in a file that is called so, "
+                "because all outcomes are required (require_all, --require-all). Nothing was charged."
+            )
         if self:
             raise InvalidOutcomes(
                 f"{self}. Expected a score for every case, because all outcomes are required (require_all, --require-all). "
@@ -130,20 +140,36 @@ class Outcomes:
         """The ids of all cases."""
         return list(self.runs)
 
-    def gaps(self, cases: int, *, pass_fail: bool) -> OutcomeGaps:
+    def fitting(self, most: int) -> Outcomes:
+        """The first of them that take up to so many bytes as JSON. What a program printed must not make a request too large.
+
+        >>> Outcomes.of({"a": 1, "a long name": 0, "b": 1}).fitting(30).cases
+        ['a', 'b']
+        """
+        kept: dict[str, tuple[float, ...]] = {}
+        for case, scores in self.runs.items():
+            size = len(json.dumps(case)) + sum(len(repr(score)) + 2 for score in scores) + 4
+            if size <= most:
+                kept[case] = scores
+                most -= size
+        return replace(self, runs=kept, empty=self.empty & kept.keys(), strange=self.strange & kept.keys())
+
+    def gaps(self, cases: int | Collection[str], *, pass_fail: bool) -> OutcomeGaps:
         """What of the file counts as a failure although the system may not have failed.
 
         Args:
-            cases: how many the gate has; all of the file's are among them.
+            cases: the gate's. If only their number is known, all of the file's are taken to be among them.
             pass_fail: whether they pass or fail.
 
         >>> print(Outcomes.of({"a": 1, "b": None, "c": 2, "d": 0.5}, strict=False).gaps(9, pass_fail=True))
         of 9 cases: 6 without an outcome, 1 with one that is not a score, 1 that neither pass nor fail
         """
-        rest = [scores for case, scores in self.runs.items() if case not in self.empty | self.strange]
-        unclear = sum(set(scores) not in ({0.0}, {1.0}) for scores in rest) if pass_fail else 0
-        missing = max(cases - len(self.runs), 0) + len(self.empty - self.strange)
-        return OutcomeGaps(missing, len(self.strange), unclear, cases)
+        number = cases if isinstance(cases, int) else len(cases)
+        mine = self.runs.keys() if isinstance(cases, int) else self.runs.keys() & set(cases)
+        bad = self.empty | self.strange
+        unclear = sum(set(self.runs[case]) not in ({0.0}, {1.0}) for case in mine - bad) if pass_fail else 0
+        missing = max(number - len(mine), 0) + len(mine & (self.empty - self.strange))
+        return OutcomeGaps(missing, len(mine & self.strange), unclear, number, self.printed and isinstance(cases, int))
 
     def on_score_grid(self, cases: Sequence[str]) -> NDArray[np.int64]:
         """The mean score of each of these cases, in steps of 1/SCORE_ONE; 0 where there is none."""
@@ -154,6 +180,11 @@ class Outcomes:
         """SCORE_ONE for each of these cases that passed in every run, 0 for the others."""
         runs = [self.runs.get(case, (0.0,)) for case in cases]
         return np.array([SCORE_ONE if set(scores) == {1.0} else 0 for scores in runs], dtype=np.int64)
+
+
+def least_check_bytes(cases: int) -> int:
+    """So large may a check be at every server: ids and some scores. Of what was printed, clients send no more."""
+    return max(1_000_000, 400 * cases)
 
 
 def score_of(value: object, case: str) -> float:

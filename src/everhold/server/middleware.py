@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from everhold.clock import timestamp
 from everhold.errors import EverholdError
+from everhold.gate.outcomes import least_check_bytes
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.errors import HTTPRefusal, fault
 from everhold.server.gate_writer import GateWriter
@@ -34,7 +35,6 @@ __all__ = ["FOR_PROGRAMS", "OPEN", "RequestMiddleware", "SignInFirst", "below"]
 
 _MOST_OF_ONE = 200  # requests of one token, or of one address without a token, at once
 _MOST_SUBMITTING = 3  # submissions of one at once: each is held in memory
-_BYTES_A_CASE = 400  # of a candidate's outcomes: an id and some scores
 _ANONYMOUS_SECONDS, _ANONYMOUS_BYTES = 15.0, 10_000  # for people who have not signed in yet
 _SEND_SECONDS = 120.0
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -244,5 +244,5 @@ def _limit(server: ServerState, path: str) -> int:
         if isinstance(served, ContestWriter):
             return max(server.config.max_body_bytes, served.contest.rules.most_bytes + 100_000)
         if isinstance(served, GateWriter):
-            return max(server.config.max_body_bytes, _BYTES_A_CASE * (served.gate.rules.cases + served.gate.rules.visible))
+            return max(server.config.max_body_bytes, least_check_bytes(served.gate.rules.cases + served.gate.rules.visible))
     return server.config.max_body_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from fastapi import APIRouter
@@ -52,7 +53,7 @@ async def check(gate: GateFor.ASK, context: PageContextOf) -> Response:
         content = form.get("outcomes")
         if not isinstance(content, bytes) or not content:
             raise HTTPRefusal(422, "malformed", "the form has no file. Choose a file with the candidate's outcomes.")
-        outcomes = await run_in_threadpool(parse_outcomes, "outcomes", content, strict=False)
+        outcomes = await run_in_threadpool(parse_outcomes, _file_name(form), content, strict=False)
         context.note(checked=len(outcomes.cases))
         caller = context.caller("check")
         gaps = gate.gate.gaps(outcomes)
@@ -64,6 +65,12 @@ async def check(gate: GateFor.ASK, context: PageContextOf) -> Response:
     shown = await run_in_threadpool(_about, context, gate)
     shown |= {"checked": result, "fault": fault, "gaps": gaps}
     return render("gate.html", code=200 if fault is None else fault.status, **shown)
+
+
+def _file_name(form: dict[str, Any]) -> str:
+    """What the uploaded file is called: it says the file's form. Nothing of that name is opened."""
+    given = form.get("outcomes.filename")
+    return PurePosixPath(given.replace("\\", "/")).name[-100:] or "outcomes" if isinstance(given, str) else "outcomes"
 
 
 def _text(given: object) -> str | None:

@@ -102,10 +102,12 @@ def page_fault(request: Request, error: Exception) -> Response:
 
 
 async def fields_of(request: Request, *, files: int) -> dict[str, Any]:
-    """The fields of a form, files as bytes; what cannot be read is refused."""
+    """The fields of a form, files as bytes, with `<name>.filename`; what cannot be read is refused."""
     try:
         async with request.form(max_files=files, max_fields=50) as form:
-            return {name: value if isinstance(value, str) else await value.read() for name, value in form.items()}
+            given = {name: value if isinstance(value, str) else await value.read() for name, value in form.items()}
+            names = {f"{name}.filename": value.filename for name, value in form.items() if not isinstance(value, str)}
+            return given | names
     except (LookupError, ValueError):
         raise HTTPRefusal(400, "malformed", "the form cannot be read. Expected UTF-8, as a browser sends it.") from None
 
