@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
+import sqlite3
 import warnings
 from functools import partial
 
@@ -145,6 +147,28 @@ class TestHoldouts:
             broken.setattr("everhold.session.study.Store.create", fail)
             with pytest.raises(LedgerError, match="disk is full"):
                 private(tmp_path / "one.everhold", people(0))
+        private(tmp_path / "two.everhold", people(0))
+
+    def test_a_study_whose_file_is_there_is_remembered(self, tmp_path, monkeypatch):
+        """Whoever interrupts the last line of its making has a study that can be asked."""
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr("everhold.session.study.HeadNotes", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                private(tmp_path / "one.everhold", people(0))
+        with pytest.raises(RowsInUse, match=r"one\.everhold"):
+            private(tmp_path / "two.everhold", people(0))
+        gc.collect()
+        with eh.Holdout.open(tmp_path / "one.everhold", data=people(0)) as study:
+            assert study.privacy is not None
+
+    def test_a_name_that_is_taken_is_not_remembered(self, tmp_path):
+        private(tmp_path / "one.everhold", people(1))
+        with pytest.raises(LedgerError, match="exists already"):
+            private(tmp_path / "one.everhold", people(0))
         private(tmp_path / "two.everhold", people(0))
 
     def test_a_private_study_is_not_made_without_the_registry(self, tmp_path, monkeypatch):
@@ -359,6 +383,30 @@ class TestLikeness:
         assert first.placed is not None
         assert second.placed is not None
         assert not first.placed.agrees(second.placed)
+
+    def test_the_registry_shows_no_value_without_its_key(self, tmp_path):
+        """Neither which cells or rows are equal, nor how often each occurs."""
+        registry, rare = Registry(tmp_path), np.random.default_rng(0).random(SIZE) < 0.03
+        shown = []
+        for study, column in enumerate((rare, rare, ~rare)):
+            table = {"rare": column, "again": column, "x": np.arange(SIZE) % 2 == 0}
+            digests = {"rows": np.where(column, 7, 8).astype(np.uint64)}
+            facts = TableFacts(SIZE, _likeness(table, registry.key))
+            registry.enter(study=str(study), kind="holdout", path=tmp_path, digests=digests, table=facts)
+            with sqlite3.connect(tmp_path / "registry.sqlite") as db:
+                found = db.execute(
+                    "SELECT sealed FROM values_at WHERE study = ? UNION ALL SELECT sealed FROM row_digests WHERE study = ?",
+                    (str(study), str(study)),
+                ).fetchall()
+            assert len(found) == 2
+            shown.append([one for (one,) in found])
+        assert [[len(one) for one in these] for these in shown[1:]] == [[len(one) for one in shown[0]]] * 2
+        codes = [np.frombuffer(these[0][len(these[0]) % 4 :], "<u4") for these in shown]
+        for one in codes:
+            assert len(np.unique(one)) >= len(one) - 9, "equal cells have different codes"
+        assert np.mean(codes[0] == codes[1]) < 0.01
+        (known,) = registry.overlapping({"rows": np.arange(9, dtype=np.uint64)}, facts)
+        assert known.id == "2"
 
     @pytest.mark.parametrize("kind", ["yes/no", "groups"])
     def test_the_chance_of_equal_tables_is_what_is_computed(self, kind):

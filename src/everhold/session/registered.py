@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -77,8 +78,13 @@ def register_private_rows(path: Path, fingerprint: str, sample: Sample) -> None:
         raise RowsInUse(_refusal(min(known, key=lambda one: one.unsure), sample.unit))
 
 
-def forget_rows(fingerprint: str) -> None:
-    """Take a study out of the registry again that could not be made."""
+def forget_rows(path: Path, fingerprint: str) -> None:
+    """Take a study out of the registry again that could not be made.
+
+    Not if its file may be there already: somebody could still ask it. An entry of nothing is the safe side.
+    """
+    if os.path.lexists(path) and ((first := _first_record(path)) is None or first.fingerprint == fingerprint):
+        return
     with suppress(LedgerError):
         Registry().forget(fingerprint)
 
