@@ -2,8 +2,9 @@
 
 A budget belongs to rows. A second study of the same rows would start with a full one, and an older copy of a study would
 answer again what was answered. So every durable study is entered in a registry in the user's data folder, by keyed digests
-of its rows, with the newest head of those whose copies matter. The registry holds no row: without its key nobody can test a
-guess about one.
+of its rows, with the newest head of those whose copies matter. The registry holds no row: without its key, which is another
+file, nobody can test a guess about one. Digests that rows or cells may share are sealed with the key: which are equal, and
+how often each occurs, would say what few-valued columns contain.
 """
 
 from __future__ import annotations
@@ -37,23 +38,23 @@ HOME = "EVERHOLD_HOME"
 
 _MOST = 4096  # of a large set of rows, those with the smallest digests are compared
 _LARGELY = 0.1  # two sets overlap if they share this part of the smaller one
+_NONCE = 16  # bytes
 _PATIENCE = 60.0  # seconds to wait for another process that is writing
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS study (
     id TEXT PRIMARY KEY, kind TEXT NOT NULL, path TEXT NOT NULL, created TEXT NOT NULL, rows INTEGER NOT NULL,
     key TEXT NOT NULL, reason TEXT, records INTEGER NOT NULL, head TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS sampled (study TEXT NOT NULL, kind TEXT NOT NULL, highest TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS digest (study TEXT NOT NULL, kind TEXT NOT NULL, value TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS digest_of_study ON digest (study, kind);
+CREATE TABLE IF NOT EXISTS row_digests (study TEXT NOT NULL, kind TEXT NOT NULL, sealed BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS row_digests_of_study ON row_digests (study);
 CREATE TABLE IF NOT EXISTS charged (study TEXT PRIMARY KEY, charges INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS likeness (study TEXT NOT NULL, value TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS likeness_by_value ON likeness (value);
-CREATE TABLE IF NOT EXISTS placed (study TEXT PRIMARY KEY, places BLOB NOT NULL, digests BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS values_at (study TEXT PRIMARY KEY, columns INTEGER NOT NULL, sealed BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS held (study TEXT PRIMARY KEY, private INTEGER NOT NULL, in_database INTEGER NOT NULL);
 """
 _NOTHING = Likeness()
-_TABLES = ("sampled", "digest", "charged", "likeness", "placed", "held")
+_TABLES = ("row_digests", "charged", "likeness", "values_at", "held")
 
 RowDigests = Mapping[str, "NDArray[np.uint64]"]
 """Keyed digests of a study's rows by what they are made of, the most telling first: 'expected' (a case's id and its expected
@@ -233,7 +234,7 @@ class Registry:
         if table is None:
             return known
         found = {one.id for one in known}
-        alike, key = _alike(db, table.likeness), self._key_name()
+        alike, key = _alike(db, self.key, self._key_name(), table.likeness), self._key_name()
         columns = (
             "id, kind, path, created, study.rows, reason, records, head, key, coalesce(private, 0), coalesce(in_database, 0)"
         )
@@ -255,15 +256,14 @@ class Registry:
         columns = "id, kind, path, created, rows, reason, records, head, key"
         for *row, key in db.execute(f"SELECT {columns} FROM study ORDER BY created").fetchall():
             study = KnownStudy(*row)
-            highest_by_form = dict(db.execute("SELECT kind, highest FROM sampled WHERE study = ?", (study.id,)))
-            form = next((form for form in digests if form in highest_by_form), None)  # the first that both have
+            sealed_by_form = dict(db.execute("SELECT kind, sealed FROM row_digests WHERE study = ?", (study.id,)))
+            form = next((form for form in digests if form in sealed_by_form), None)  # the first that both have
             if form is None or key != self._key_name():
                 continue
             mine, mine_highest = _sampled(digests[form])
-            query = "SELECT value FROM digest WHERE study = ? AND kind = ?"
-            values = [int(text, 16) for (text,) in db.execute(query, (study.id, form))]
-            highest = min(mine_highest, np.uint64(int(highest_by_form[form], 16)))
-            ours, theirs = (part[part <= highest] for part in (mine, np.array(values, dtype=np.uint64)))
+            values, their_highest = _unpacked(_unsealed(sealed_by_form[form], self.key))
+            highest = min(mine_highest, their_highest)
+            ours, theirs = (part[part <= highest] for part in (mine, values))
             common = ours[np.isin(ours, theirs)]
             share = len(common) / min(len(ours), len(theirs)) if min(len(ours), len(theirs)) else 0.0
             if share >= _LARGELY and (form != "rows" or compare(ours, theirs).beyond_chance):
@@ -304,12 +304,10 @@ class Registry:
             self._remove(db, study)
             db.execute("INSERT INTO study VALUES (?, ?, ?, ?, ?, ?, ?, 0, '')", entry)
             for form, values in digests.items():
-                sampled, highest = _sampled(values)
-                db.execute("INSERT INTO sampled VALUES (?, ?, ?)", (study, form, f"{highest:016x}"))
-                lines = [(study, form, f"{digest:016x}") for digest in sampled.tolist()]
-                db.executemany("INSERT INTO digest VALUES (?, ?, ?)", lines)
+                packed = _packed(*_sampled(values))
+                db.execute("INSERT INTO row_digests VALUES (?, ?, ?)", (study, form, _sealed(packed, self.key)))
             if table is not None:
-                _enter_table(db, study, table)
+                _enter_table(db, self.key, study, table)
             return known
 
     def _key_name(self) -> str:
@@ -376,25 +374,57 @@ class Registry:
             return [KnownStudy(*row) for row in rows]
 
 
-def _enter_table(db: sqlite3.Connection, study: str, table: TableFacts) -> None:
+def _enter_table(db: sqlite3.Connection, key: bytes, study: str, table: TableFacts) -> None:
     db.execute("INSERT INTO held VALUES (?, ?, ?)", (study, table.private, table.in_database))
     db.executemany("INSERT INTO likeness VALUES (?, ?)", [(study, value) for value in table.likeness.digests])
     if (placed := table.likeness.placed) is not None:
-        places, values = (np.ascontiguousarray(one, dtype="<u4").tobytes() for one in (placed.places, placed.values))
-        db.execute("INSERT INTO placed VALUES (?, ?, ?)", (study, places, values))
+        lines = np.concatenate([placed.places[None], placed.values]).astype("<u4")
+        db.execute("INSERT INTO values_at VALUES (?, ?, ?)", (study, len(placed.values), _sealed(lines.tobytes(), key)))
 
 
-def _alike(db: sqlite3.Connection, mine: Likeness) -> set[str]:
+def _alike(db: sqlite3.Connection, key: bytes, key_name: str, mine: Likeness) -> set[str]:
     """The studies that have the same whole table or telling column, in any order, or a column that agrees row by row."""
     found: set[str] = set()
     for value in mine.digests:
         found |= {str(study) for (study,) in db.execute("SELECT study FROM likeness WHERE value = ?", (value,))}
     if mine.placed is not None:
-        for study, places, values in db.execute("SELECT study, places, digests FROM placed").fetchall():
-            where = np.frombuffer(places, dtype="<u4")
-            if mine.placed.agrees(Placed(where, np.frombuffer(values, dtype="<u4").reshape(-1, len(where)))):
+        query = "SELECT values_at.study, columns, sealed FROM values_at JOIN study ON id = values_at.study WHERE key = ?"
+        for study, columns, sealed in db.execute(query, (key_name,)).fetchall():
+            lines = np.frombuffer(_unsealed(sealed, key), dtype="<u4").reshape(columns + 1, -1)
+            if mine.placed.agrees(Placed(lines[0], lines[1:])):
                 found.add(study)
     return found
+
+
+def _sealed(content: bytes, key: bytes) -> bytes:
+    """Content that without the key looks like random bytes, also where it says the same twice."""
+    nonce = secrets.token_bytes(_NONCE)
+    return nonce + _masked(content, nonce, key)
+
+
+def _unsealed(sealed: bytes, key: bytes) -> bytes:
+    return _masked(sealed[_NONCE:], sealed[:_NONCE], key)
+
+
+def _masked(content: bytes, nonce: bytes, key: bytes) -> bytes:
+    """A keyed stream that is used once: SHAKE256 of the key and a fresh nonce."""
+    stream = hashlib.shake_256(b"everhold registry 1 " + hashlib.sha256(key).digest() + nonce).digest(len(content))
+    return (np.frombuffer(content, np.uint8) ^ np.frombuffer(stream, np.uint8)).tobytes()
+
+
+def _packed(digests: NDArray[np.uint64], highest: np.uint64) -> bytes:
+    """Digests and how often each occurs, in a length that hardly depends on them."""
+    values, counts = np.unique(digests, return_counts=True)
+    lines = np.zeros((1 + (1 << len(values).bit_length()), 2), dtype="<u8")
+    lines[0] = highest, len(values)
+    lines[1 : 1 + len(values)] = np.column_stack([values, counts.astype(np.uint64)])
+    return lines.tobytes()
+
+
+def _unpacked(packed: bytes) -> tuple[NDArray[np.uint64], np.uint64]:
+    lines = np.frombuffer(packed, dtype="<u8").reshape(-1, 2).astype(np.uint64)
+    values = lines[1 : 1 + int(lines[0, 1])]
+    return np.repeat(values[:, 0], values[:, 1].astype(np.int64)), lines[0, 0]
 
 
 def _sampled(digests: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64]:
