@@ -58,6 +58,10 @@ def in_order(seed, size=SIZE):
     return {name: column[order] for name, column in table.items()}
 
 
+def people_alone(seed, size=SIZE):
+    return {name: column for name, column in people(seed, size).items() if name in ("sex", "smoker")}
+
+
 TABLES = {"people": people, "yes/no": yes_no, "numbered": numbered, "named": named, "groups": groups, "in order": in_order}
 
 
@@ -138,6 +142,50 @@ class TestHoldouts:
         eh.Holdout.create(tmp_path / "one.everhold", yes_no(0), prior=eh.Reference(yes_no(99)), overlap="allow").release()
         with pytest.raises(RowsInUse, match="promised no privacy"):
             private(tmp_path / "two.everhold", yes_no(0), make=yes_no)
+
+    @pytest.mark.parametrize("derived", [False, True])
+    def test_folds_of_one_seed_are_no_rows(self, tmp_path, derived):
+        """Others may share one column by design, and what follows from it; two that agree are the same rows."""
+
+        def with_folds(seed):
+            fold = np.random.default_rng(42).permutation(SIZE) % 5
+            return people(seed) | {"fold": fold} | ({"test": fold == 0} if derived else {})
+
+        def lists(seed):  # few values alone
+            return {name: column for name, column in with_folds(seed + 10).items() if name not in ("age", "bmi")}
+
+        for make in (with_folds, lists):
+            private(tmp_path / f"{make.__name__} 0.everhold", make(0), make=make)
+            private(tmp_path / f"{make.__name__} 1.everhold", make(1), make=make)
+        some = lists(0)
+        some["smoker"] = some["smoker"].copy()
+        some["smoker"][:9] ^= True
+        with pytest.raises(RowsInUse, match=r"recognised by .*sex"):
+            private(tmp_path / "again.everhold", {"sex": some["sex"], "smoker": some["smoker"]}, make=people_alone)
+
+    @pytest.mark.parametrize("change", ["more", "fewer", "corrected"])
+    def test_some_other_rows_and_columns_in_another_order(self, tmp_path, change):
+        rng = np.random.default_rng(3)
+
+        def measured(seed, size=SIZE):
+            return people(seed, size) | {"chol": np.random.default_rng([seed, 1]).normal(5, 1, size)}
+
+        rows = measured(0)
+        private(tmp_path / "one.everhold", rows, make=measured)
+        if change == "more":
+            rows = {name: np.concatenate([column, measured(4, 20)[name]]) for name, column in rows.items()}
+        elif change == "fewer":
+            rows = {name: column[20:] for name, column in rows.items()}
+        else:
+            rows = {name: column.copy() for name, column in rows.items()}
+            for name in ("bmi", "chol"):
+                rows[name][0] += 0.1
+        order = rng.permutation(len(rows["bmi"]))
+        rows = {name: column[order] for name, column in rows.items()} | {"risk": 0.1 * rows["bmi"][order]}
+        with pytest.raises(RowsInUse, match=r"recognised by .*bmi"):
+            private(tmp_path / "two.everhold", rows, make=lambda seed: measured(seed) | {"risk": 0.1 * people(seed)["bmi"]})
+        for seed in range(1, 5):
+            private(tmp_path / f"{seed}.everhold", measured(seed), make=measured)
 
     def test_what_cannot_be_made_is_not_remembered(self, tmp_path, monkeypatch):
         def fail(*_, **__):
@@ -377,12 +425,30 @@ class TestLikeness:
             again = _likeness({name: column, "x": np.random.default_rng(2).random(1_000) < 0.3}, b"k")
             assert not {*found.digests} & {*again.digests}, name
 
+    def test_most_of_a_plan_is_not_telling(self, tmp_path):
+        """Hours of a year, numbers of patients, four visits each: tables by one plan that lack a few rows each."""
+
+        def by_plan(seed):
+            rng = np.random.default_rng(seed)
+            hours = np.sort(rng.permutation(5_100)[:5_000])
+            visits = np.delete(np.repeat(np.arange(1_260), 4), rng.permutation(5_040)[:40])
+            numbers = np.where(rng.random(5_000) < 0.01, rng.integers(0, 5_000, 5_000), np.arange(5_000))
+            return {"hour": hours / 24, "who": visits, "number": numbers}
+
+        registry = Registry(tmp_path)
+        for seed in range(4):
+            facts = TableFacts(5_000, _likeness(by_plan(seed), registry.key))
+            assert not facts.likeness.cells
+            digests = {"rows": np.random.default_rng(seed).integers(0, 2**62, 5_000, dtype=np.uint64)}
+            known = registry.enter(study=str(seed), kind="holdout", path=tmp_path, digests=digests, table=facts)
+            assert not known
+
     def test_it_says_nothing_without_the_key(self):
         first, second = (_likeness(people(0), key) for key in (b"k", b"l"))
         assert not {*first.digests} & {*second.digests}
         assert first.placed is not None
         assert second.placed is not None
-        assert not first.placed.agrees(second.placed)
+        assert not first.placed.agreeing(second.placed)
 
     def test_the_registry_shows_no_value_without_its_key(self, tmp_path):
         """Neither which cells or rows are equal, nor how often each occurs."""
