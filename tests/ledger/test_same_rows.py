@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sqlite3
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -163,7 +164,7 @@ class TestHoldouts:
         with pytest.raises(RowsInUse, match=r"recognised by .*sex"):
             private(tmp_path / "again.everhold", {"sex": some["sex"], "smoker": some["smoker"]}, make=people_alone)
 
-    @pytest.mark.parametrize("change", ["more", "fewer", "corrected"])
+    @pytest.mark.parametrize("change", ["more", "fewer", "corrected", "rounded"])
     def test_some_other_rows_and_columns_in_another_order(self, tmp_path, change):
         rng = np.random.default_rng(3)
 
@@ -178,11 +179,13 @@ class TestHoldouts:
             rows = {name: column[20:] for name, column in rows.items()}
         else:
             rows = {name: column.copy() for name, column in rows.items()}
+            if change == "rounded":
+                rows["bmi"] = rows["bmi"].round(1)
             for name in ("bmi", "chol"):
                 rows[name][0] += 0.1
         order = rng.permutation(len(rows["bmi"]))
         rows = {name: column[order] for name, column in rows.items()} | {"risk": 0.1 * rows["bmi"][order]}
-        with pytest.raises(RowsInUse, match=r"recognised by .*bmi"):
+        with pytest.raises(RowsInUse, match=r"recognised by .*(bmi|chol)"):
             private(tmp_path / "two.everhold", rows, make=lambda seed: measured(seed) | {"risk": 0.1 * people(seed)["bmi"]})
         for seed in range(1, 5):
             private(tmp_path / f"{seed}.everhold", measured(seed), make=measured)
@@ -298,6 +301,10 @@ class TestDatabases:
         with pytest.raises(RowsInUse, match=r"may be the rows.*in a database.*--no-register"):
             private(tmp_path / "one.everhold", people(0))
         private(tmp_path / "one.everhold", people(0), register=False)
+
+
+def _cells(seed):
+    return _likeness({"x": np.random.default_rng(seed).normal(size=5_000)}, b"k").cells["x"]
 
 
 def _likeness(columns, key):
@@ -431,14 +438,16 @@ class TestLikeness:
         def by_plan(seed):
             rng = np.random.default_rng(seed)
             hours = np.sort(rng.permutation(5_100)[:5_000])
+            days = np.sort(rng.permutation(8_000)[:5_000])
             visits = np.delete(np.repeat(np.arange(1_260), 4), rng.permutation(5_040)[:40])
             numbers = np.where(rng.random(5_000) < 0.01, rng.integers(0, 5_000, 5_000), np.arange(5_000))
-            return {"hour": hours / 24, "who": visits, "number": numbers}
+            return {"hour": hours / 24, "who": visits, "number": numbers, "day": days / 7}
 
         registry = Registry(tmp_path)
         for seed in range(4):
             facts = TableFacts(5_000, _likeness(by_plan(seed), registry.key))
-            assert not facts.likeness.cells
+            assert [one.alone for one in facts.likeness.cells.values()] == [False], "of half a grid"
+            facts = replace(facts, likeness=replace(facts.likeness, cells={**facts.likeness.cells, "x": _cells(seed)}))
             digests = {"rows": np.random.default_rng(seed).integers(0, 2**62, 5_000, dtype=np.uint64)}
             known = registry.enter(study=str(seed), kind="holdout", path=tmp_path, digests=digests, table=facts)
             assert not known

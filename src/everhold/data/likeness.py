@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, lgamma, log, log2, sqrt
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,7 @@ _RUNS = 64  # runs of a column
 _RUN_COLUMNS = 4
 _CELL_COLUMNS = 8  # columns of many values that are compared value by value
 _SPACED = 100_000  # of the smallest values the steps are looked at
+_FAR = 25.0  # so many times the smallest steps are numbers far between, which are not drawn from a grid
 _MOSTLY = 0.9  # of a column's values that follow a plan
 
 
@@ -105,12 +106,14 @@ class Cells:
         values, counts: different digests in their order, and on how many rows each is.
         highest: the largest digest up to which none is left out.
         rows: of the column.
+        alone: whether half of the values say which rows these are: numbers far between, of which hardly any occurs twice.
     """
 
     values: NDArray[np.uint64]
     counts: NDArray[np.int64]
     highest: int
     rows: int
+    alone: bool = False
 
     @classmethod
     def of(cls, values: NDArray[np.uint64], counts: NDArray[np.int64]) -> Cells:
@@ -180,7 +183,7 @@ def likeness(names: Sequence[str], column_of: Callable[[str], RowTable], key: by
             different, often = np.unique(scrambled(cells), return_counts=True)
             if not _designed(table, name, often):
                 digests.append(_digest(key, "column", cells))
-            if name != ROW_DIGEST and not _planned(table, name, (some := Cells.of(different, often))):
+            if name != ROW_DIGEST and (some := _unplanned(table, name, Cells.of(different, often))) is not None:
                 share = int(log2(size / len(different)))
                 telling.append(((share, int(some.values[0])), name, some))
         elif (one := _placed(cells, counts, key)) is not None:
@@ -223,22 +226,26 @@ def _groups(values: NDArray[np.uint32]) -> tuple[int, ...]:
     return tuple(groups)
 
 
-def _planned(table: RowTable, name: str, some: Cells) -> bool:
-    """Whether most of a column's values may follow a plan: equally often, or once each and evenly spaced."""
+def _unplanned(table: RowTable, name: str, some: Cells) -> Cells | None:
+    """None where most of a column's values may follow a plan: equally often, or once each and evenly spaced."""
     often, times = np.unique(some.counts, return_counts=True)
     if times.max() < _MOSTLY * len(some.counts):
-        return False
+        return some
     if often[times.argmax()] > 1:
-        return True
+        return None
     if table.kind(name) != "number":
-        return False
+        return some
     values = table.column(name).values
     values = values[np.isfinite(values)]
     if len(values) > _SPACED:
         values = np.partition(values, _SPACED)[:_SPACED]
     steps = np.diff(np.unique(values))
-    middle = float(np.median(steps)) if len(steps) else 0.0
-    return bool(np.mean(np.abs(steps - middle) <= 1e-6 * middle) >= _MOSTLY) if len(steps) else True
+    if not len(steps):
+        return None
+    middle = float(np.median(steps))
+    if float(np.mean(np.abs(steps - middle) <= 1e-6 * middle)) >= _MOSTLY:
+        return None
+    return replace(some, alone=float(steps.sum()) >= _FAR * len(steps) * float(np.quantile(steps, 0.01)))
 
 
 def _counts(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -439,23 +439,27 @@ def _with_cells(db: sqlite3.Connection, key: bytes, key_name: str, mine: Likenes
         others.setdefault(str(study), []).append(Cells(*_unpacked(_unsealed(sealed, key)), rows))
     names = tuple(mine.cells)
     for study, theirs in others.items():
-        pairs = {
-            (number, other)
+        shares = {
+            (number, other): _same_cells(one, two)
             for number, one in enumerate(mine.cells.values())
             for other, two in enumerate(theirs)
-            if _same_cells(one, two)
         }
-        if named := named_if_enough(pairs, names, range(len(names)), len(theirs)):
+        pairs = {pair for pair, share in shares.items() if share > 0.0}
+        enough = {pair for pair in pairs if shares[pair] >= 0.5 and mine.cells[names[pair[0]]].alone}
+        alone = tuple(sorted({names[number] for number, _ in enough}))
+        if named := named_if_enough(pairs, names, range(len(names)), len(theirs)) or alone:
             found[study] = named
     return found
 
 
-def _same_cells(one: Cells, two: Cells) -> bool:
+def _same_cells(one: Cells, two: Cells) -> float:
+    """The share of the values of one that the other has too, of that with fewer; 0 where chance explains it."""
     highest = min(one.highest, two.highest)
     mine, theirs = one.up_to(highest), two.up_to(highest)
-    if len(np.intersect1d(mine[0], theirs[0], assume_unique=True)) < _LARGELY * min(len(mine[0]), len(theirs[0])):
-        return False
-    return compare_counts(mine, theirs, (one.rows, two.rows)).beyond_chance
+    fewer = min(len(mine[0]), len(theirs[0]))
+    share = len(np.intersect1d(mine[0], theirs[0], assume_unique=True)) / max(fewer, 1)
+    beyond = share >= _LARGELY and compare_counts(mine, theirs, (one.rows, two.rows)).beyond_chance
+    return share if beyond else 0.0
 
 
 def _sealed(content: bytes, key: bytes) -> bytes:
