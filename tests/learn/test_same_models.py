@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
-from everhold.learn.identity import model_digest
+from everhold.learn.identity import digest_of, model_digest
 
 
 def rows(size, seed):
@@ -64,6 +64,32 @@ def test_predictions_too():
     assert test.holdout.rounds == 1
     test.score_predictions(1 - guess)
     assert test.holdout.rounds == 2
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_readers_of_the_record_cannot_guess_predictions_for_private_rows(tmp_path, durable):
+    """Their owner is recognised, also after opening it again; the name is keyed, so that a guess cannot be tested."""
+    guess = [(X[:, 1] > 2).astype(int) for X, _ in (rows(800, 0), rows(1_000, 1))]
+    names = []
+    for number in range(2):
+        path = tmp_path / f"{number}.everhold" if durable else None
+        test = eh.TestSet(*rows(800, 0), reference=rows(1_000, 1), seed=0, path=path, register=False)
+        first = test.score_predictions(guess[0], reference=guess[1])
+        if durable:
+            test.release()
+            test = eh.TestSet(*rows(800, 0), reference=rows(1_000, 1), seed=0, path=path, register=False)
+        assert test.score_predictions(guess[0].copy(), reference=guess[1]) == first
+        with test.turn() as holdout:
+            assert holdout.rounds == 1
+            assert holdout.audit().ok
+            names.append(holdout.journal[1].name)
+        told = digest_of(*guess, test.sides.context)
+        test.score_predictions(1 - guess[0], reference=guess[1])
+        with test.turn() as holdout:
+            assert holdout.rounds == 2
+        test.release()
+        assert told not in str(names)
+    assert names[0] != names[1], "what a reader can compute is the same in both"
 
 
 class Rule:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
+import sqlite3
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -54,6 +57,10 @@ def in_order(seed, size=SIZE):
     table = people(seed, size)
     order = np.lexsort((table["age"], table["sex"]))
     return {name: column[order] for name, column in table.items()}
+
+
+def people_alone(seed, size=SIZE):
+    return {name: column for name, column in people(seed, size).items() if name in ("sex", "smoker")}
 
 
 TABLES = {"people": people, "yes/no": yes_no, "numbered": numbered, "named": named, "groups": groups, "in order": in_order}
@@ -137,6 +144,52 @@ class TestHoldouts:
         with pytest.raises(RowsInUse, match="promised no privacy"):
             private(tmp_path / "two.everhold", yes_no(0), make=yes_no)
 
+    @pytest.mark.parametrize("derived", [False, True])
+    def test_folds_of_one_seed_are_no_rows(self, tmp_path, derived):
+        """Others may share one column by design, and what follows from it; two that agree are the same rows."""
+
+        def with_folds(seed):
+            fold = np.random.default_rng(42).permutation(SIZE) % 5
+            return people(seed) | {"fold": fold} | ({"test": fold == 0} if derived else {})
+
+        def lists(seed):  # few values alone
+            return {name: column for name, column in with_folds(seed + 10).items() if name not in ("age", "bmi")}
+
+        for make in (with_folds, lists):
+            private(tmp_path / f"{make.__name__} 0.everhold", make(0), make=make)
+            private(tmp_path / f"{make.__name__} 1.everhold", make(1), make=make)
+        some = lists(0)
+        some["smoker"] = some["smoker"].copy()
+        some["smoker"][:9] ^= True
+        with pytest.raises(RowsInUse, match=r"recognised by .*sex"):
+            private(tmp_path / "again.everhold", {"sex": some["sex"], "smoker": some["smoker"]}, make=people_alone)
+
+    @pytest.mark.parametrize("change", ["more", "fewer", "corrected", "rounded"])
+    def test_some_other_rows_and_columns_in_another_order(self, tmp_path, change):
+        rng = np.random.default_rng(3)
+
+        def measured(seed, size=SIZE):
+            return people(seed, size) | {"chol": np.random.default_rng([seed, 1]).normal(5, 1, size)}
+
+        rows = measured(0)
+        private(tmp_path / "one.everhold", rows, make=measured)
+        if change == "more":
+            rows = {name: np.concatenate([column, measured(4, 20)[name]]) for name, column in rows.items()}
+        elif change == "fewer":
+            rows = {name: column[20:] for name, column in rows.items()}
+        else:
+            rows = {name: column.copy() for name, column in rows.items()}
+            if change == "rounded":
+                rows["bmi"] = rows["bmi"].round(1)
+            for name in ("bmi", "chol"):
+                rows[name][0] += 0.1
+        order = rng.permutation(len(rows["bmi"]))
+        rows = {name: column[order] for name, column in rows.items()} | {"risk": 0.1 * rows["bmi"][order]}
+        with pytest.raises(RowsInUse, match=r"recognised by .*(bmi|chol)"):
+            private(tmp_path / "two.everhold", rows, make=lambda seed: measured(seed) | {"risk": 0.1 * people(seed)["bmi"]})
+        for seed in range(1, 5):
+            private(tmp_path / f"{seed}.everhold", measured(seed), make=measured)
+
     def test_what_cannot_be_made_is_not_remembered(self, tmp_path, monkeypatch):
         def fail(*_, **__):
             raise LedgerError("the disk is full")
@@ -145,6 +198,28 @@ class TestHoldouts:
             broken.setattr("everhold.session.study.Store.create", fail)
             with pytest.raises(LedgerError, match="disk is full"):
                 private(tmp_path / "one.everhold", people(0))
+        private(tmp_path / "two.everhold", people(0))
+
+    def test_a_study_whose_file_is_there_is_remembered(self, tmp_path, monkeypatch):
+        """Whoever interrupts the last line of its making has a study that can be asked."""
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr("everhold.session.study.HeadNotes", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                private(tmp_path / "one.everhold", people(0))
+        with pytest.raises(RowsInUse, match=r"one\.everhold"):
+            private(tmp_path / "two.everhold", people(0))
+        gc.collect()
+        with eh.Holdout.open(tmp_path / "one.everhold", data=people(0)) as study:
+            assert study.privacy is not None
+
+    def test_a_name_that_is_taken_is_not_remembered(self, tmp_path):
+        private(tmp_path / "one.everhold", people(1))
+        with pytest.raises(LedgerError, match="exists already"):
+            private(tmp_path / "one.everhold", people(0))
         private(tmp_path / "two.everhold", people(0))
 
     def test_a_private_study_is_not_made_without_the_registry(self, tmp_path, monkeypatch):
@@ -226,6 +301,10 @@ class TestDatabases:
         with pytest.raises(RowsInUse, match=r"may be the rows.*in a database.*--no-register"):
             private(tmp_path / "one.everhold", people(0))
         private(tmp_path / "one.everhold", people(0), register=False)
+
+
+def _cells(seed):
+    return _likeness({"x": np.random.default_rng(seed).normal(size=5_000)}, b"k").cells["x"]
 
 
 def _likeness(columns, key):
@@ -353,12 +432,56 @@ class TestLikeness:
             again = _likeness({name: column, "x": np.random.default_rng(2).random(1_000) < 0.3}, b"k")
             assert not {*found.digests} & {*again.digests}, name
 
+    def test_most_of_a_plan_is_not_telling(self, tmp_path):
+        """Hours of a year, numbers of patients, four visits each: tables by one plan that lack a few rows each."""
+
+        def by_plan(seed):
+            rng = np.random.default_rng(seed)
+            hours = np.sort(rng.permutation(5_100)[:5_000])
+            days = np.sort(rng.permutation(8_000)[:5_000])
+            visits = np.delete(np.repeat(np.arange(1_260), 4), rng.permutation(5_040)[:40])
+            numbers = np.where(rng.random(5_000) < 0.01, rng.integers(0, 5_000, 5_000), np.arange(5_000))
+            return {"hour": hours / 24, "who": visits, "number": numbers, "day": days / 7}
+
+        registry = Registry(tmp_path)
+        for seed in range(4):
+            facts = TableFacts(5_000, _likeness(by_plan(seed), registry.key))
+            assert [one.alone for one in facts.likeness.cells.values()] == [False], "of half a grid"
+            facts = replace(facts, likeness=replace(facts.likeness, cells={**facts.likeness.cells, "x": _cells(seed)}))
+            digests = {"rows": np.random.default_rng(seed).integers(0, 2**62, 5_000, dtype=np.uint64)}
+            known = registry.enter(study=str(seed), kind="holdout", path=tmp_path, digests=digests, table=facts)
+            assert not known
+
     def test_it_says_nothing_without_the_key(self):
         first, second = (_likeness(people(0), key) for key in (b"k", b"l"))
         assert not {*first.digests} & {*second.digests}
         assert first.placed is not None
         assert second.placed is not None
-        assert not first.placed.agrees(second.placed)
+        assert not first.placed.agreeing(second.placed)
+
+    def test_the_registry_shows_no_value_without_its_key(self, tmp_path):
+        """Neither which cells or rows are equal, nor how often each occurs."""
+        registry, rare = Registry(tmp_path), np.random.default_rng(0).random(SIZE) < 0.03
+        shown = []
+        for study, column in enumerate((rare, rare, ~rare)):
+            table = {"rare": column, "again": column, "x": np.arange(SIZE) % 2 == 0}
+            digests = {"rows": np.where(column, 7, 8).astype(np.uint64)}
+            facts = TableFacts(SIZE, _likeness(table, registry.key))
+            registry.enter(study=str(study), kind="holdout", path=tmp_path, digests=digests, table=facts)
+            with sqlite3.connect(tmp_path / "registry.sqlite") as db:
+                found = db.execute(
+                    "SELECT sealed FROM values_at WHERE study = ? UNION ALL SELECT sealed FROM row_digests WHERE study = ?",
+                    (str(study), str(study)),
+                ).fetchall()
+            assert len(found) == 2
+            shown.append([one for (one,) in found])
+        assert [[len(one) for one in these] for these in shown[1:]] == [[len(one) for one in shown[0]]] * 2
+        codes = [np.frombuffer(these[0][len(these[0]) % 4 :], "<u4") for these in shown]
+        for one in codes:
+            assert len(np.unique(one)) >= len(one) - 9, "equal cells have different codes"
+        assert np.mean(codes[0] == codes[1]) < 0.01
+        (known,) = registry.overlapping({"rows": np.arange(9, dtype=np.uint64)}, facts)
+        assert known.id == "2"
 
     @pytest.mark.parametrize("kind", ["yes/no", "groups"])
     def test_the_chance_of_equal_tables_is_what_is_computed(self, kind):

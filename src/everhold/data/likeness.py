@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil, lgamma, log, log2, sqrt
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from everhold.data.table import RowTable
 
-__all__ = ["ROW_DIGEST", "Likeness", "Placed", "likeness"]
+__all__ = ["ROW_DIGEST", "Cells", "Likeness", "Placed", "likeness", "named_if_enough"]
 
 ROW_DIGEST = "row digest"
 """The column of a test set that stands for features without columns. It looks like a row's number, and is its content."""
@@ -44,6 +44,10 @@ _NATS = 48.0  # what a run of values in random order has to say, to be found in 
 _LONGEST = 1024  # rows of such a run
 _RUNS = 64  # runs of a column
 _RUN_COLUMNS = 4
+_CELL_COLUMNS = 8  # columns of many values that are compared value by value
+_SPACED = 100_000  # of the smallest values the steps are looked at
+_FAR = 25.0  # so many times the smallest steps are numbers far between, which are not drawn from a grid
+_MOSTLY = 0.9  # of a column's values that follow a plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,23 +58,73 @@ class Placed:
         places: numbers of rows, the same in every table of as many rows.
         values: digests of the values there, a line for each column.
         chances: for each column, the largest share of places on which another one agrees with it by chance.
+        names: what the columns are called, for their owner.
+        groups: a number for each column, the same for columns of which one follows from the other.
     """
 
     places: NDArray[np.uint32]
     values: NDArray[np.uint32]
     chances: tuple[float, ...] = ()
+    names: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()
 
-    def agrees(self, other: Placed) -> bool:
-        """Whether a column of the other table has the same values at the same places, more often than chance explains."""
+    def agreeing(self, other: Placed) -> tuple[str, ...]:
+        """Columns that have the same values at the same places as one of the other table, more often than chance explains.
+
+        One column may follow a plan, such as folds drawn with the same seed. Where both tables have several, two must agree
+        of which none follows from the other; with fewer there are none.
+        """
         _, mine, theirs = np.intersect1d(self.places, other.places, assume_unique=True, return_indices=True)
         if len(mine) < _LEAST:
-            return False
-        there = other.values[:, theirs]
-        for column, chance in zip(self.values[:, mine], self.chances, strict=True):
-            share = float((there == column).mean(axis=1).max(initial=0.0))
-            if share > chance and -len(mine) * _divergence(share, chance) <= _AGREE:
-                return True
-        return False
+            return ()
+        there, found = other.values[:, theirs], set[tuple[int, int]]()
+        for number, (column, chance) in enumerate(zip(self.values[:, mine], self.chances, strict=True)):
+            for place, share in enumerate((there == column).mean(axis=1).tolist()):
+                if share > chance and -len(mine) * _divergence(share, chance) <= _AGREE:
+                    found.add((number, place))
+        return named_if_enough(found, self.names, self.groups, len(other.values))
+
+
+def named_if_enough(
+    pairs: set[tuple[int, int]], names: Sequence[str], groups: Sequence[int], others: int
+) -> tuple[str, ...]:
+    """The names of columns that agree with another table's: none if it is one, and both have several.
+
+    >>> named_if_enough({(0, 1)}, ["fold", "sex"], [0, 1], 2), named_if_enough({(0, 0)}, ["y"], [0], 2)
+    ((), ('y',))
+    """
+    needed = min(2, len(set(groups)), others)
+    enough = len({groups[mine] for mine, _ in pairs}) >= needed and len({other for _, other in pairs}) >= needed
+    return tuple(names[mine] for mine in sorted({mine for mine, _ in pairs})) if enough else ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """How often a column has each of its values, of the values with the smallest digests.
+
+    Attributes:
+        values, counts: different digests in their order, and on how many rows each is.
+        highest: the largest digest up to which none is left out.
+        rows: of the column.
+        alone: whether half of the values say which rows these are: numbers far between, of which hardly any occurs twice.
+    """
+
+    values: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    highest: int
+    rows: int
+    alone: bool = False
+
+    @classmethod
+    def of(cls, values: NDArray[np.uint64], counts: NDArray[np.int64]) -> Cells:
+        """Of all the values of a column."""
+        highest = int(values[_CELLS - 1]) if len(values) > _CELLS else 2**64 - 1
+        return cls(values[:_CELLS], counts[:_CELLS], highest, int(counts.sum()))
+
+    def up_to(self, highest: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Values and counts up to a digest."""
+        those = self.values <= np.uint64(highest)
+        return self.values[those], self.counts[those]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +132,19 @@ class Likeness:
     """What tells a table from every other.
 
     Attributes:
-        digests: of the whole table and of each column that is enough alone, whatever the order of rows and columns; and of
-            runs of rows in columns of few values.
+        digests: of the whole table and of each column that is enough alone, whatever the order of rows and columns.
+        runs: digests of runs of rows in columns of few values, for each such column.
+        run_names, run_groups: as those of `placed`, for the columns of `runs`.
         placed: columns of few values, row by row.
+        cells: the most telling columns' values, by the columns' names: they are recognised though some rows are others.
     """
 
     digests: tuple[str, ...] = ()
+    runs: tuple[tuple[str, ...], ...] = ()
+    run_names: tuple[str, ...] = ()
+    run_groups: tuple[int, ...] = ()
     placed: Placed | None = None
+    cells: Mapping[str, Cells] = field(default_factory=dict)
 
 
 def likeness(names: Sequence[str], column_of: Callable[[str], RowTable], key: bytes) -> Likeness:
@@ -105,7 +165,8 @@ def likeness(names: Sequence[str], column_of: Callable[[str], RowTable], key: by
     1
     """
     digests: list[str] = []
-    placed: list[tuple[float, NDArray[np.uint32], tuple[str, ...]]] = []
+    placed: list[tuple[float, NDArray[np.uint32], tuple[str, ...], str]] = []
+    telling: list[tuple[tuple[int, int], str, Cells]] = []
     every = bare = None
     size = 0
     for name in names:
@@ -119,10 +180,14 @@ def likeness(names: Sequence[str], column_of: Callable[[str], RowTable], key: by
         bare = row if bare is None else bare + row
         counts = _counts(cells)
         if _equal_by_chance(counts) <= _COLUMN and np.count_nonzero(counts) >= _MANY:
-            if not _designed(table, name, cells):
+            different, often = np.unique(scrambled(cells), return_counts=True)
+            if not _designed(table, name, often):
                 digests.append(_digest(key, "column", cells))
+            if name != ROW_DIGEST and (some := _unplanned(table, name, Cells.of(different, often))) is not None:
+                share = int(log2(size / len(different)))
+                telling.append(((share, int(some.values[0])), name, some))
         elif (one := _placed(cells, counts, key)) is not None:
-            placed.append((*one, _runs(cells, counts, key)))
+            placed.append((*one, _runs(cells, counts, key), name))
     if every is None or size < _LEAST:
         return Likeness()
     counts = np.array([size]) if bare is None else _counts(bare)
@@ -131,11 +196,56 @@ def likeness(names: Sequence[str], column_of: Callable[[str], RowTable], key: by
     if bare is not None and _equal_by_chance(counts) <= _TABLE:
         digests.append(_digest(key, "table", bare))
     kept = sorted(placed, key=lambda one: one[0])[:_PLACED]
-    digests += [run for _, _, runs in kept[:_RUN_COLUMNS] for run in runs]
-    by_place = (
-        Placed(_places(size, key), np.stack([one for _, one, _ in kept]), tuple(one for one, _, _ in kept)) if kept else None
+    cells_of = {name: some for _, name, some in sorted(telling, key=lambda one: one[0])[:_CELL_COLUMNS]}
+    if not kept:
+        return Likeness(tuple(dict.fromkeys(digests)), cells=cells_of)
+    values = np.stack([one for _, one, _, _ in kept])
+    names_of, groups = tuple(name for *_, name in kept), _groups(values)
+    by_place = Placed(_places(size, key), values, tuple(one for one, *_ in kept), names_of, groups)
+    run = [number for number, (_, _, runs, _) in enumerate(kept[:_RUN_COLUMNS]) if runs]
+    return Likeness(
+        tuple(dict.fromkeys(digests)),
+        tuple(kept[number][2] for number in run),
+        tuple(names_of[number] for number in run),
+        tuple(groups[number] for number in run),
+        by_place,
+        cells_of,
     )
-    return Likeness(tuple(dict.fromkeys(digests)), by_place)
+
+
+def _groups(values: NDArray[np.uint32]) -> tuple[int, ...]:
+    """A number for each column, the same where one follows from the other, as a test set does from a fold's number."""
+    codes = [np.unique(column, return_inverse=True)[1].astype(np.int64) for column in values]
+    sizes, groups = [int(code.max()) + 1 for code in codes], list(range(len(codes)))
+    for one in range(len(codes)):
+        for other in range(one):
+            pairs = len(np.unique(codes[one] * sizes[other] + codes[other]))
+            if pairs <= max(sizes[one], sizes[other]):
+                old, new = groups[one], groups[other]
+                groups = [new if group == old else group for group in groups]
+    return tuple(groups)
+
+
+def _unplanned(table: RowTable, name: str, some: Cells) -> Cells | None:
+    """None where most of a column's values may follow a plan: equally often, or once each and evenly spaced."""
+    often, times = np.unique(some.counts, return_counts=True)
+    if times.max() < _MOSTLY * len(some.counts):
+        return some
+    if often[times.argmax()] > 1:
+        return None
+    if table.kind(name) != "number":
+        return some
+    values = table.column(name).values
+    values = values[np.isfinite(values)]
+    if len(values) > _SPACED:
+        values = np.partition(values, _SPACED)[:_SPACED]
+    steps = np.diff(np.unique(values))
+    if not len(steps):
+        return None
+    middle = float(np.median(steps))
+    if float(np.mean(np.abs(steps - middle) <= 1e-6 * middle)) >= _MOSTLY:
+        return None
+    return replace(some, alone=float(steps.sum()) >= _FAR * len(steps) * float(np.quantile(steps, 0.01)))
 
 
 def _counts(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -160,9 +270,8 @@ def _divergence(share: float, chance: float) -> float:
     return share * log(share / chance) + rest
 
 
-def _designed(table: RowTable, name: str, cells: NDArray[np.uint64]) -> bool:
+def _designed(table: RowTable, name: str, counts: NDArray[np.int64]) -> bool:
     """Whether a column lists its values by a plan: each equally often, or evenly spaced."""
-    _, counts = np.unique(cells, return_counts=True)
     if counts.min() < counts.max():
         return False
     if counts[0] > 1:

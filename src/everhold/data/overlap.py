@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import e, exp, lgamma, log, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.data.sample import Sample
     from everhold.data.table import RowTable
 
-__all__ = ["Overlap", "compare", "require_independent"]
+__all__ = ["Overlap", "compare", "compare_counts", "require_independent"]
 
 FALSE_ALARM = 1e-9
 """The largest probability of rejecting independent tables."""
@@ -34,6 +34,10 @@ MOST_ROWS = 4_000_000
 _NUMBERED = re.compile(r"(\D*)(\d{1,18})(\D*)")
 _DENSE = 2  # numbers of rows: at least every second one occurs
 _BETS = (0.1, 0.5, 0.9)
+
+
+Counted: TypeAlias = "tuple[NDArray[np.uint64], NDArray[np.int64]]"
+"""Different digests in their order, and how often each occurs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +75,21 @@ def compare(private: NDArray[np.uint64], public: NDArray[np.uint64]) -> Overlap:
     >>> compare(rows, other).beyond_chance, compare(rows, np.concatenate([other, rows[:60]])).beyond_chance
     (False, True)
     """
-    values, places = np.unique(np.concatenate([private, public]), return_inverse=True)
-    mine = np.bincount(places[: len(private)], minlength=len(values))
-    theirs = np.bincount(places[len(private) :], minlength=len(values))
+    return compare_counts(
+        np.unique(private, return_counts=True), np.unique(public, return_counts=True), (len(private), len(public))
+    )
+
+
+def compare_counts(private: Counted, public: Counted, sizes: tuple[int, int]) -> Overlap:
+    """The same of different digests in their order, with how often each occurs, and the numbers of rows of both tables.
+
+    They may also be the smallest digests, up to one at which either side has as many as it was to have: it can be decided in
+    their order where to stop, and the bets' mean is at most 1 there too.
+    """
+    values = np.union1d(private[0], public[0])
+    mine, theirs = (np.zeros(len(values), np.int64) for _ in range(2))
+    mine[np.searchsorted(values, private[0])] = private[1]
+    theirs[np.searchsorted(values, public[0])] = public[1]
     both = mine + theirs
     several = both > 1
     evidence = [
@@ -89,9 +105,9 @@ def compare(private: NDArray[np.uint64], public: NDArray[np.uint64]) -> Overlap:
     best = max(evidence)
     mixed = best + log(sum(np.exp(one - best) for one in evidence) / len(evidence))
     # The bets are fair for Poisson numbers of rows; conditioning on the true numbers costs at most this factor.
-    sizes = log(e * e * sqrt(max(len(private), 1)) * sqrt(max(len(public), 1)))
+    numbers = log(e * e * sqrt(max(sizes[0], 1)) * sqrt(max(sizes[1], 1)))
     rows = int(mine[theirs > 0].sum())
-    return Overlap(rows, len(private), mixed, log(1.0 / FALSE_ALARM) + sizes)
+    return Overlap(rows, int(mine.sum()), mixed, log(1.0 / FALSE_ALARM) + numbers)
 
 
 def _evidence(both: NDArray[np.int64], won: NDArray[np.bool_], chance: Callable[[int], float], bet: float) -> float:

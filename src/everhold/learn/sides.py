@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +56,7 @@ class Sides:
         transductive: whether the public rows are the private ones, so that only labels are private.
         context: what metrics may use.
         private_draws, public_draws: the draws on both sides.
+        key: known to the owner alone; names of predictions for private rows are made with it.
     """
 
     X: Any
@@ -64,6 +67,7 @@ class Sides:
     context: MetricContext
     private_draws: Layout
     public_draws: Layout
+    key: Callable[[], bytes]
 
     def outputs(self, model: Any, metric: Metric) -> Outputs:
         """Predictions for both sides: on public rows every error is raised, on private ones none."""
@@ -85,8 +89,11 @@ class Sides:
         if self.transductive and reference is None:
             return Outputs(private, private, digest_of("", private, self.context))
         public = self.checked(reference, length(self.public), metric, "reference")
-        first: object = "" if self.transductive else private
-        return Outputs(private, public, digest_of(first, private if self.transductive else public, self.context))
+        if self.transductive:
+            return Outputs(private, public, digest_of("", private, self.context))
+        # The record shows the name. Without a key its readers could test guesses about the private side.
+        digest = digest_of(private, public, self.context).encode()
+        return Outputs(private, public, hmac.new(self.key(), b"predictions " + digest, hashlib.sha256).hexdigest()[:32])
 
     def checked(self, given: Any, size: int, metric: Metric, what: str) -> NDArray[Any]:
         """Predictions of the right shape and kind."""

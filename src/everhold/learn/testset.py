@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -55,6 +56,7 @@ from everhold.learn.score import ModelVerdict, Score, ScoreDifference
 from everhold.learn.scorer import Scorer, rows_file, save_rows
 from everhold.learn.sides import Outputs, Sides, question
 from everhold.ledger.patience import patiently
+from everhold.ledger.study import Secret
 from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Columns, CompiledBatch
@@ -218,7 +220,9 @@ class TestSet:
         own = public_labels if options.prior == "labelled" else None
         public_draws = public_layout(size, own, values, chances, pairs=options.pairs, seed=seed)
         private_draws = private_layout(labels, pairs=options.pairs, seed=seed)
-        self.sides = Sides(X, labels, public, public_labels, transductive, self._context, private_draws, public_draws)
+        self.sides = Sides(
+            X, labels, public, public_labels, transductive, self._context, private_draws, public_draws, self._owners_key()
+        )
         self._acts = ModelActs(self.sides, Entries(options.path), pairs=options.pairs)
         self._history = History()
         self._readings: dict[str, set[int]] = {}
@@ -236,6 +240,11 @@ class TestSet:
             self._begin()
         finally:
             self._turns -= 1
+
+    def _owners_key(self) -> Callable[[], bytes]:
+        """The key that lies beside a durable study; in memory a fresh one."""
+        path, fresh = self._options.path, secrets.token_bytes(32)
+        return lambda: fresh if path is None else bytes.fromhex(Secret.load(path).key)
 
     def _described(self, size: int) -> str:
         """The prior in words."""

@@ -2,8 +2,9 @@
 
 A budget belongs to rows. A second study of the same rows would start with a full one, and an older copy of a study would
 answer again what was answered. So every durable study is entered in a registry in the user's data folder, by keyed digests
-of its rows, with the newest head of those whose copies matter. The registry holds no row: without its key nobody can test a
-guess about one.
+of its rows, with the newest head of those whose copies matter. The registry holds no row: without its key, which is another
+file, nobody can test a guess about one. Digests that rows or cells may share are sealed with the key: which are equal, and
+how often each occurs, would say what few-valued columns contain.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.clock import utc_now
-from everhold.data.likeness import Likeness, Placed
-from everhold.data.overlap import compare
+from everhold.data.likeness import Cells, Likeness, Placed, named_if_enough
+from everhold.data.overlap import compare, compare_counts
 from everhold.errors import LedgerError
 from everhold.ledger.files import sync_folder, write_atomic
 
@@ -37,23 +38,28 @@ HOME = "EVERHOLD_HOME"
 
 _MOST = 4096  # of a large set of rows, those with the smallest digests are compared
 _LARGELY = 0.1  # two sets overlap if they share this part of the smaller one
+_NONCE = 16  # bytes
 _PATIENCE = 60.0  # seconds to wait for another process that is writing
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS study (
     id TEXT PRIMARY KEY, kind TEXT NOT NULL, path TEXT NOT NULL, created TEXT NOT NULL, rows INTEGER NOT NULL,
     key TEXT NOT NULL, reason TEXT, records INTEGER NOT NULL, head TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS sampled (study TEXT NOT NULL, kind TEXT NOT NULL, highest TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS digest (study TEXT NOT NULL, kind TEXT NOT NULL, value TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS digest_of_study ON digest (study, kind);
+CREATE TABLE IF NOT EXISTS row_digests (study TEXT NOT NULL, kind TEXT NOT NULL, sealed BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS row_digests_of_study ON row_digests (study);
 CREATE TABLE IF NOT EXISTS charged (study TEXT PRIMARY KEY, charges INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS likeness (study TEXT NOT NULL, value TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS likeness_by_value ON likeness (value);
-CREATE TABLE IF NOT EXISTS placed (study TEXT PRIMARY KEY, places BLOB NOT NULL, digests BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (study TEXT NOT NULL, part INTEGER NOT NULL, value TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS runs_by_value ON runs (value);
+CREATE INDEX IF NOT EXISTS runs_of_study ON runs (study);
+CREATE TABLE IF NOT EXISTS cells (study TEXT NOT NULL, total INTEGER NOT NULL, sealed BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS cells_of_study ON cells (study);
+CREATE TABLE IF NOT EXISTS values_at (study TEXT PRIMARY KEY, columns INTEGER NOT NULL, sealed BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS held (study TEXT PRIMARY KEY, private INTEGER NOT NULL, in_database INTEGER NOT NULL);
 """
 _NOTHING = Likeness()
-_TABLES = ("sampled", "digest", "charged", "likeness", "placed", "held")
+_TABLES = ("row_digests", "charged", "likeness", "runs", "cells", "values_at", "held")
 
 RowDigests = Mapping[str, "NDArray[np.uint64]"]
 """Keyed digests of a study's rows by what they are made of, the most telling first: 'expected' (a case's id and its expected
@@ -104,6 +110,7 @@ class KnownStudy:
         records, head: the newest head that is known.
         common: the share of the smaller set of rows that both sets have; 1 for equal sets.
         unsure: whether only the number of rows is the same: one of both is in a database, and cannot be compared.
+        columns: of the table that was looked up, those that largely agree, if it was recognised by them.
     """
 
     id: str
@@ -116,6 +123,7 @@ class KnownStudy:
     head: str
     common: float = 1.0
     unsure: bool = False
+    columns: tuple[str, ...] = ()
 
 
 class Registry:
@@ -233,7 +241,7 @@ class Registry:
         if table is None:
             return known
         found = {one.id for one in known}
-        alike, key = _alike(db, table.likeness), self._key_name()
+        alike, key = _alike(db, self.key, self._key_name(), table.likeness), self._key_name()
         columns = (
             "id, kind, path, created, study.rows, reason, records, head, key, coalesce(private, 0), coalesce(in_database, 0)"
         )
@@ -243,7 +251,7 @@ class Registry:
             if one.id in found:
                 continue
             if one.id in alike and made_with == key:
-                known.append(one)
+                known.append(replace(one, columns=alike[one.id]))
             elif table.may_be(one.rows, bool(private), bool(in_database)):
                 known.append(replace(one, common=0.0, unsure=True))
         return known
@@ -255,15 +263,14 @@ class Registry:
         columns = "id, kind, path, created, rows, reason, records, head, key"
         for *row, key in db.execute(f"SELECT {columns} FROM study ORDER BY created").fetchall():
             study = KnownStudy(*row)
-            highest_by_form = dict(db.execute("SELECT kind, highest FROM sampled WHERE study = ?", (study.id,)))
-            form = next((form for form in digests if form in highest_by_form), None)  # the first that both have
+            sealed_by_form = dict(db.execute("SELECT kind, sealed FROM row_digests WHERE study = ?", (study.id,)))
+            form = next((form for form in digests if form in sealed_by_form), None)  # the first that both have
             if form is None or key != self._key_name():
                 continue
             mine, mine_highest = _sampled(digests[form])
-            query = "SELECT value FROM digest WHERE study = ? AND kind = ?"
-            values = [int(text, 16) for (text,) in db.execute(query, (study.id, form))]
-            highest = min(mine_highest, np.uint64(int(highest_by_form[form], 16)))
-            ours, theirs = (part[part <= highest] for part in (mine, np.array(values, dtype=np.uint64)))
+            values, counts, their_highest = _unpacked(_unsealed(sealed_by_form[form], self.key))
+            highest = min(mine_highest, np.uint64(their_highest))
+            ours, theirs = (part[part <= highest] for part in (mine, np.repeat(values, counts)))
             common = ours[np.isin(ours, theirs)]
             share = len(common) / min(len(ours), len(theirs)) if min(len(ours), len(theirs)) else 0.0
             if share >= _LARGELY and (form != "rows" or compare(ours, theirs).beyond_chance):
@@ -305,11 +312,10 @@ class Registry:
             db.execute("INSERT INTO study VALUES (?, ?, ?, ?, ?, ?, ?, 0, '')", entry)
             for form, values in digests.items():
                 sampled, highest = _sampled(values)
-                db.execute("INSERT INTO sampled VALUES (?, ?, ?)", (study, form, f"{highest:016x}"))
-                lines = [(study, form, f"{digest:016x}") for digest in sampled.tolist()]
-                db.executemany("INSERT INTO digest VALUES (?, ?, ?)", lines)
+                packed = _packed(*np.unique(sampled, return_counts=True), int(highest))
+                db.execute("INSERT INTO row_digests VALUES (?, ?, ?)", (study, form, _sealed(packed, self.key)))
             if table is not None:
-                _enter_table(db, study, table)
+                _enter_table(db, self.key, study, table)
             return known
 
     def _key_name(self) -> str:
@@ -376,25 +382,114 @@ class Registry:
             return [KnownStudy(*row) for row in rows]
 
 
-def _enter_table(db: sqlite3.Connection, study: str, table: TableFacts) -> None:
+def _enter_table(db: sqlite3.Connection, key: bytes, study: str, table: TableFacts) -> None:
     db.execute("INSERT INTO held VALUES (?, ?, ?)", (study, table.private, table.in_database))
     db.executemany("INSERT INTO likeness VALUES (?, ?)", [(study, value) for value in table.likeness.digests])
+    runs = [(study, part, value) for part, values in enumerate(table.likeness.runs) for value in values]
+    db.executemany("INSERT INTO runs VALUES (?, ?, ?)", runs)
+    for some in table.likeness.cells.values():
+        packed = _packed(some.values, some.counts, some.highest)
+        db.execute("INSERT INTO cells VALUES (?, ?, ?)", (study, some.rows, _sealed(packed, key)))
     if (placed := table.likeness.placed) is not None:
-        places, values = (np.ascontiguousarray(one, dtype="<u4").tobytes() for one in (placed.places, placed.values))
-        db.execute("INSERT INTO placed VALUES (?, ?, ?)", (study, places, values))
+        lines = np.concatenate([placed.places[None], placed.values]).astype("<u4")
+        db.execute("INSERT INTO values_at VALUES (?, ?, ?)", (study, len(placed.values), _sealed(lines.tobytes(), key)))
 
 
-def _alike(db: sqlite3.Connection, mine: Likeness) -> set[str]:
-    """The studies that have the same whole table or telling column, in any order, or a column that agrees row by row."""
-    found: set[str] = set()
+def _alike(db: sqlite3.Connection, key: bytes, key_name: str, mine: Likeness) -> dict[str, tuple[str, ...]]:
+    """The studies that have the same whole table or telling column, in any order, or columns that largely agree: which."""
+    found: dict[str, tuple[str, ...]] = {}
     for value in mine.digests:
-        found |= {str(study) for (study,) in db.execute("SELECT study FROM likeness WHERE value = ?", (value,))}
-    if mine.placed is not None:
-        for study, places, values in db.execute("SELECT study, places, digests FROM placed").fetchall():
-            where = np.frombuffer(places, dtype="<u4")
-            if mine.placed.agrees(Placed(where, np.frombuffer(values, dtype="<u4").reshape(-1, len(where)))):
-                found.add(study)
+        for (study,) in db.execute("SELECT study FROM likeness WHERE value = ?", (value,)):
+            found[str(study)] = ()
+    for one in (_with_cells, _with_runs, _with_places):
+        for study, names in one(db, key, key_name, mine).items():
+            found.setdefault(study, names)
     return found
+
+
+def _with_runs(db: sqlite3.Connection, _: bytes, __: str, mine: Likeness) -> dict[str, tuple[str, ...]]:
+    pairs: dict[str, set[tuple[int, int]]] = {}
+    for part, values in enumerate(mine.runs):
+        for value in values:
+            for study, other in db.execute("SELECT study, part FROM runs WHERE value = ?", (value,)):
+                pairs.setdefault(str(study), set()).add((part, int(other)))
+    found = {}
+    for study, those in pairs.items():
+        (others,) = db.execute("SELECT count(DISTINCT part) FROM runs WHERE study = ?", (study,)).fetchone()
+        if names := named_if_enough(those, mine.run_names, mine.run_groups, others):
+            found[study] = names
+    return found
+
+
+def _with_places(db: sqlite3.Connection, key: bytes, key_name: str, mine: Likeness) -> dict[str, tuple[str, ...]]:
+    found = {}
+    query = "SELECT values_at.study, columns, sealed FROM values_at JOIN study ON id = values_at.study WHERE key = ?"
+    for study, columns, sealed in [] if mine.placed is None else db.execute(query, (key_name,)).fetchall():
+        lines = np.frombuffer(_unsealed(sealed, key), dtype="<u4").reshape(columns + 1, -1)
+        if mine.placed is not None and (names := mine.placed.agreeing(Placed(lines[0], lines[1:]))):
+            found[str(study)] = names
+    return found
+
+
+def _with_cells(db: sqlite3.Connection, key: bytes, key_name: str, mine: Likeness) -> dict[str, tuple[str, ...]]:
+    """Columns of many values of which most occur equally often, more than chance explains."""
+    found, others = {}, dict[str, list[Cells]]()
+    query = "SELECT cells.study, total, sealed FROM cells JOIN study ON id = cells.study WHERE key = ?"
+    for study, rows, sealed in db.execute(query, (key_name,)).fetchall() if mine.cells else []:
+        others.setdefault(str(study), []).append(Cells(*_unpacked(_unsealed(sealed, key)), rows))
+    names = tuple(mine.cells)
+    for study, theirs in others.items():
+        shares = {
+            (number, other): _same_cells(one, two)
+            for number, one in enumerate(mine.cells.values())
+            for other, two in enumerate(theirs)
+        }
+        pairs = {pair for pair, share in shares.items() if share > 0.0}
+        enough = {pair for pair in pairs if shares[pair] >= 0.5 and mine.cells[names[pair[0]]].alone}
+        alone = tuple(sorted({names[number] for number, _ in enough}))
+        if named := named_if_enough(pairs, names, range(len(names)), len(theirs)) or alone:
+            found[study] = named
+    return found
+
+
+def _same_cells(one: Cells, two: Cells) -> float:
+    """The share of the values of one that the other has too, of that with fewer; 0 where chance explains it."""
+    highest = min(one.highest, two.highest)
+    mine, theirs = one.up_to(highest), two.up_to(highest)
+    fewer = min(len(mine[0]), len(theirs[0]))
+    share = len(np.intersect1d(mine[0], theirs[0], assume_unique=True)) / max(fewer, 1)
+    beyond = share >= _LARGELY and compare_counts(mine, theirs, (one.rows, two.rows)).beyond_chance
+    return share if beyond else 0.0
+
+
+def _sealed(content: bytes, key: bytes) -> bytes:
+    """Content that without the key looks like random bytes, also where it says the same twice."""
+    nonce = secrets.token_bytes(_NONCE)
+    return nonce + _masked(content, nonce, key)
+
+
+def _unsealed(sealed: bytes, key: bytes) -> bytes:
+    return _masked(sealed[_NONCE:], sealed[:_NONCE], key)
+
+
+def _masked(content: bytes, nonce: bytes, key: bytes) -> bytes:
+    """A keyed stream that is used once: SHAKE256 of the key and a fresh nonce."""
+    stream = hashlib.shake_256(b"everhold registry 1 " + hashlib.sha256(key).digest() + nonce).digest(len(content))
+    return (np.frombuffer(content, np.uint8) ^ np.frombuffer(stream, np.uint8)).tobytes()
+
+
+def _packed(values: NDArray[np.uint64], counts: NDArray[np.int64], highest: int) -> bytes:
+    """Digests and how often each occurs, in a length that hardly depends on them."""
+    lines = np.zeros((1 + (1 << len(values).bit_length()), 2), dtype="<u8")
+    lines[0] = highest, len(values)
+    lines[1 : 1 + len(values)] = np.column_stack([values, counts.astype(np.uint64)])
+    return lines.tobytes()
+
+
+def _unpacked(packed: bytes) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+    lines = np.frombuffer(packed, dtype="<u8").reshape(-1, 2).astype(np.uint64)
+    values = lines[1 : 1 + int(lines[0, 1])]
+    return values[:, 0], values[:, 1].astype(np.int64), int(lines[0, 0])
 
 
 def _sampled(digests: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64]:

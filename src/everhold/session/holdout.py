@@ -804,7 +804,7 @@ def _private_study(
         create_study(path, setup, data, enter if register else None)
     except BaseException:
         for fingerprint in entered:
-            forget_rows(fingerprint)
+            forget_rows(path, fingerprint)
         raise
     return Holdout._from_setup(setup)
 

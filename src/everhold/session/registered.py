@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -74,16 +75,21 @@ def register_private_rows(path: Path, fingerprint: str, sample: Sample) -> None:
     digests, table = _digests(sample, registry), _table(sample, registry, private=True)
     known = registry.enter(study=fingerprint, kind="holdout", path=path, digests=digests, table=table, refuse=True)
     if known:
-        raise RowsInUse(_refusal(min(known, key=lambda one: one.unsure), sample.unit))
+        raise RowsInUse(_refusal(min(known, key=lambda one: one.unsure), sample.unit, sample.names))
 
 
-def forget_rows(fingerprint: str) -> None:
-    """Take a study out of the registry again that could not be made."""
+def forget_rows(path: Path, fingerprint: str) -> None:
+    """Take a study out of the registry again that could not be made.
+
+    Not if its file may be there already: somebody could still ask it. An entry of nothing is the safe side.
+    """
+    if os.path.lexists(path) and ((first := _first_record(path)) is None or first.fingerprint == fingerprint):
+        return
     with suppress(LedgerError):
         Registry().forget(fingerprint)
 
 
-def _refusal(known: KnownStudy, unit: str | None) -> str:
+def _refusal(known: KnownStudy, unit: str | None, public: Sequence[str]) -> str:
     """Why no private study is made of rows that have a study, and what to do."""
     made = f"{known.path}, made on {known.created[:10]}"
     other = "pass register=False (in the shell --no-register)"
@@ -94,6 +100,8 @@ def _refusal(known: KnownStudy, unit: str | None) -> str:
             f"adds up. If they are others, {other}."
         )
     message = f"these rows have a study already: {made}."
+    if named := [name for name in known.columns if name in public]:
+        message = f"{message} They are recognised by {', '.join(named)}."
     unused = f"If it never answered anything, or these are other rows that look alike by design, {other}."
     first = _first_record(Path(known.path))
     if first is not None and first.privacy is None:
