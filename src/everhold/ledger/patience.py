@@ -1,4 +1,4 @@
-"""Waiting for a turn at a study that another process has open: with a word about it, and not for ever."""
+"""Waiting for a turn at a study that another process has open: with a word about it, and for so long only."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def _say(text: str) -> None:
 def patiently(
     work: Callable[[], T],
     *,
-    clock: Callable[[], float] = time.monotonic,
-    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] | None = None,
+    pause: Callable[[float], None] | None = None,
     say: Callable[[str], None] = _say,
 ) -> T:
     """Do something for which this process has to wait for its turn.
@@ -58,7 +58,8 @@ def patiently(
     Raises:
         LedgerBusy: it gave up.
     """
-    seconds, start, told = patience(), clock(), False
+    clock, pause = clock or time.monotonic, pause or time.sleep  # looked up now: a simulation has its own
+    seconds, start, said = patience(), clock(), False
     while True:
         try:
             return work()
@@ -71,8 +72,8 @@ def patiently(
                 )
                 again.holder = busy.holder
                 raise again from None
-            if waited >= _SILENT and not told:
-                told = True
+            if waited >= _SILENT and not said:
+                said = True
                 say(
                     f"everhold: waiting for process {busy.holder}, which has the study open; giving up after {seconds:g} "
                     f"seconds ({SWITCH}). {busy}"
