@@ -377,9 +377,7 @@ class Gate:
             self._require_usable(holdout, checks)
             entry["digest"] = self._store.keep(blinded(steps))  # before it is checked: it may be compared with later
             if self.rules.generation == 1:
-                result = self._check(holdout, [entry], entry, request_id, who)
-                again = result.state == "kept" and wanted_name is not None and _same_name(wanted_name, incumbent["name"])
-                return replace(result, is_incumbent=again)
+                return self._check(holdout, [entry], entry, request_id, who)
             self._waiting.add(entry, request_id)
             return self._check_if_full(holdout, entry, who)
 
@@ -532,7 +530,13 @@ class Gate:
     def _from_record(self, holdout: Holdout, act: RecordedAct, mine: dict[str, Any]) -> CheckResult:
         promoted = _promoted(act)
         state: CheckState = "promoted" if promoted is not None and promoted["digest"] == mine["digest"] else "kept"
-        return self._result(holdout, state, mine, act)
+        result = self._result(holdout, state, mine, act)
+        if state == "promoted" or self.rules.generation > 1:
+            return result
+        promotions = [promoted for check in self._checks(holdout) if (promoted := _promoted(check)) is not None]
+        names = {promoted["digest"]: promoted["name"] for promoted in promotions}
+        incumbent = names.get(act.begun.options["incumbent"], self.rules.incumbent)  # as it was when this was checked
+        return replace(result, is_incumbent=_same_name(mine["name"], incumbent))
 
     def _result(
         self, holdout: Holdout, state: CheckState, mine: dict[str, Any], act: RecordedAct | None = None
@@ -692,9 +696,14 @@ def _incumbent_gaps(missing: int, cases: int) -> str:
     )
 
 
-def _same_name(wanted: str, name: str) -> bool:
-    """Whether a candidate was called so, also where a number had to tell it from an earlier one."""
-    return re.fullmatch(rf"{re.escape(wanted)}( \(\d+\))?", name) is not None
+def _same_name(name: str, other: str) -> bool:
+    """Whether two candidates were called alike, but for a number that tells a later one from an earlier one.
+
+    >>> _same_name("shorter (2)", "shorter"), _same_name("shorter", "shortest")
+    (True, False)
+    """
+    first, second = (re.sub(r" \(\d+\)$", "", text) for text in (name, other))
+    return first == second
 
 
 def _require_same(entry: dict[str, Any], asked: tuple[str | None, str | None] | None, request_id: str) -> None:
