@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import sqlite3
@@ -212,7 +211,6 @@ class TestHoldouts:
                 private(tmp_path / "one.everhold", people(0))
         with pytest.raises(RowsInUse, match=r"one\.everhold"):
             private(tmp_path / "two.everhold", people(0))
-        gc.collect()
         with eh.Holdout.open(tmp_path / "one.everhold", data=people(0)) as study:
             assert study.privacy is not None
 

@@ -77,10 +77,14 @@ def create_study(path: Path, setup: Setup, data: object, enter: Callable[[str], 
     if enter is not None:
         enter(study.fingerprint)
     store = Store.create(path, study.record(), before=lambda: secret.save(path))
-    setup.session.recorder.make_durable(Journal(store))
-    if setup.settings.privacy is not None:
-        _guard(setup, study, Guard.create(path, store.head))
-    HeadNotes(RegisteredStudy(study.fingerprint), setup.session.journal)
+    try:
+        setup.session.recorder.make_durable(Journal(store))
+        if setup.settings.privacy is not None:
+            _guard(setup, study, Guard.create(path, store.head))
+        HeadNotes(RegisteredStudy(study.fingerprint), setup.session.journal)
+    except BaseException:
+        store.close()  # the file is there, and another may go on with it
+        raise
     return study.fingerprint
 
 
