@@ -137,11 +137,16 @@ class TestNoSuchRows:
         assert not found.seen
         assert np.isnan(found.value)
         assert found.low < found.high
-        assert "no such rows seen" in str(found)
-        assert "surprise" not in str(found)  # it was charged, but nobody's forecast was off
+        assert "no forecast" in str(found)
+        assert "surprise" not in str(found)
         back = result_from_dict(json.loads(found.to_json()))
         assert not back.seen
         assert (back.low, back.high, back.what, back.unit) == (found.low, found.high, found.what, found.unit)
+
+    def test_a_reading_says_that_the_private_rows_have_none(self, held):
+        found = held.read(eh.Mean("bmi", given="age > 500"))
+        assert "no such rows seen" in str(found)
+        assert found.kind_text == "private reading"
 
     def test_tables_say_so_too(self, held):
         found = held.histogram("smoker", given="age > 500")
