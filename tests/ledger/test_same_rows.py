@@ -235,9 +235,10 @@ class TestHoldouts:
         both = [context.Process(target=_create_at_once, args=(tmp_path / name, barrier, said)) for name in ("one", "two")]
         for process in both:
             process.start()
-        results = sorted(said.get(timeout=120) for _ in both)
         for process in both:
             process.join()
+            assert process.exitcode == 0
+        results = sorted(said.get() for _ in both)
         assert results == ["RowsInUse", "made"]
 
     def test_a_forgotten_unit_is_no_way_out(self, tmp_path):

@@ -21,7 +21,10 @@ def people(size, seed, low):
 def holdout(**more):
     """The public side has nearly all of its mass at the low end, where one step is enough; the private one has not."""
     private, public = people(20_000, 1, 0.2), people(20_000, 2, 0.9)
-    return eh.Holdout(private, prior=eh.Reference(public), seed=0, **more)
+    schema = eh.Schema.propose(public, warn=False)
+    for column in ("x", "y"):
+        schema = schema.revised(column, missing=False)  # otherwise the public side needs several steps, too
+    return eh.Holdout(private, prior=eh.Reference(public), schema=schema, seed=0, **more)
 
 
 STEPWISE = [{"unit": "pair"}, {"half_width": 0.2}]

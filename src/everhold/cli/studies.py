@@ -88,8 +88,8 @@ def create(
     say(f"Keep {study}.key secret. The study file itself contains no private row.")
     if holdout.public.pool is not None:
         say(
-            "It contains the public rows, with all of these columns: whoever may check the study sees them. Leave out what "
-            "must not be published (--schema)."
+            "It contains the public rows, with all of these columns: everybody who may check the study sees them. Leave out "
+            "what must not be published (--schema)."
         )
     say(
         "Values outside a declared range or list count as its end, or as none: see how many there are with everhold examine."

@@ -84,8 +84,8 @@ class ModelActs:
     def asked_before(self, what: tuple[object, ...], models: Sequence[Any], outputs: Sequence[Outputs]) -> bool:
         """Whether the same objects of somebody's own code were asked about in the same way: that is charged again.
 
-        Whether they are still the same models cannot be told: what they say of public rows is, what they say of private rows
-        is not a public fact.
+        Whether they are still the same models is checked by what they say of public rows; what they say of private rows is
+        not a public fact.
         """
         if all(one.name is not None for one in outputs):
             return False

@@ -49,7 +49,7 @@ def require_new(path: Path) -> None:
 def create_study(path: Path, setup: Setup, data: object, enter: Callable[[str], None] | None = None) -> str:
     """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint.
 
-    `enter` is told the fingerprint before anything is written, and may refuse.
+    `enter` gets the fingerprint before anything is written, and may refuse.
     """
     public, sample = setup.public, setup.session.sample
     if public.pool is None:
