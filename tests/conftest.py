@@ -15,6 +15,7 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+os.environ.pop("PYTEST_ADDOPTS", None)  # this run has read it; runs of pytest inside tests are not to
 LONGEST = ("test_kills", "test_ten_thousand_requests")
 
 

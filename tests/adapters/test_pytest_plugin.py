@@ -213,7 +213,7 @@ def test_errors_around_a_test_and_skipped_tests_are_failures(suite):
     )
     run(suite, 0.5, "--everhold-create")
     gate = eh.Gate(suite / "gate.everhold")
-    known = dict(zip(gate._cases.everything, gate._outcomes_of(gate.rules.first).tolist(), strict=True))
+    known = dict(zip(gate.study.cases.everything, gate.study.outcomes(gate.rules.first).tolist(), strict=True))
     assert {known[f"test_system.py::{name}"] for name in ("test_teardown", "test_skipped", "test_xfail")} == {0}
     assert sum(value > 0 for value in known.values()) == CASES / 2
 

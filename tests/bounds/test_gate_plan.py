@@ -17,7 +17,7 @@ from everhold.bounds.gain import SCORE_ONE, gain_refutes
 from everhold.bounds.gate_power import EVERY, bets_power, leads, leads_power, mcnemar_power, most_price, promotions_left
 from everhold.errors import SettingError
 from everhold.gate.judge import promoted_index
-from everhold.ledger.gate_check import CheckPlan
+from everhold.ledger.gate_check import Candidate, CheckPlan
 
 FALSE_ALARM = norm.isf(1e-4 / 2)  # each comparison with a simulation fails with probability 1e-4
 
@@ -51,7 +51,7 @@ def test_power_is_exact(cases, changes, nats):
 
 def test_the_gate_itself_leads_by_the_same_rule():
     """`certify='final'` promotes in the gate exactly where `leads` says so, for outcomes that pass or fail."""
-    plan = CheckPlan((("a", "digest", None),), "other", 0, "mcnemar", "final")
+    plan = CheckPlan((Candidate("a", "digest", None),), "other", 0, "mcnemar", "final")
     for gained in range(13):
         for lost in range(13):
             incumbent = np.repeat([0, SCORE_ONE, 0], [gained, lost, 5])

@@ -154,9 +154,9 @@ class TestChecks:
         same = shuffled(old)
         for _ in range(3):
             gate.check(same)
-        records = [act.begun for act, _ in gate._ready().journal.acts]
+        records = [act.begun for act, _ in gate.study.ready().journal.acts]
         assert len({begun.asked[0]["digest"] for begun in records}) == 3
-        gate._holdout.pause()
+        gate.study._holdout.pause()
 
     def test_names_are_lines_of_text_and_told_apart(self, gate, old):
         assert gate.check(old, name="a").name == "a"
@@ -472,7 +472,7 @@ def _rows(gate):
     from everhold.gate.files import private_table
 
     gate.release()
-    return private_table(gate._cases.sealed, gate._sealed_outcomes(gate.rules.first))
+    return private_table(gate.study.cases.sealed, gate.study.sealed_outcomes(gate.rules.first))
 
 
 class TestNonInterference:

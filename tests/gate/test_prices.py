@@ -16,7 +16,7 @@ from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import SettingError
 from everhold.gate.judge import promoted_index, total_gain
 from everhold.ledger.act_prices import price_act
-from everhold.ledger.gate_check import CheckPlan, GainPlan
+from everhold.ledger.gate_check import Candidate, CheckPlan, GainPlan
 from everhold.ledger.rounds import ActStart
 
 DELTA = 0.05
@@ -24,7 +24,7 @@ FALSE_ALARM = 1e-6
 
 
 def plan(candidates=1, certify="each", by=0):
-    named = tuple((f"c{k}", f"{k}", None) for k in range(candidates))
+    named = tuple(Candidate(f"c{k}", f"{k}", None) for k in range(candidates))
     return CheckPlan(named, "incumbent", by, "mcnemar" if by == 0 else "bets", certify)
 
 

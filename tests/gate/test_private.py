@@ -22,7 +22,8 @@ from everhold.errors import GateUsedUp, LedgerError, SettingError
 from everhold.gate.gate import Gate
 from everhold.gate.judge import noisily_promoted_index
 from everhold.gate.results import GateStatus
-from everhold.ledger.gate_check import CheckPlan
+from everhold.gate.study import GateStudy
+from everhold.ledger.gate_check import Candidate, CheckPlan
 from everhold.ledger.guard import Guard
 from everhold.ledger.journal import Journal
 from everhold.ledger.reader import read_study
@@ -63,7 +64,7 @@ def watch(gate, answer=None):
     """Put watched noise into the session that the gate holds."""
     gate.open()
     noise = Watched(answer)
-    gate._holdout.session.mechanism._source = noise
+    gate.study._holdout.session.mechanism._source = noise
     return noise
 
 
@@ -109,7 +110,7 @@ def test_the_total_gain_has_noise(tmp_path):
         gate = made(tmp_path / f"{number}.everhold", new_budget="to compare")
         watch(gate, answer=False)  # promoted
         assert gate.check(NEW).promoted
-        gate._holdout.session.mechanism._source = SecretNoise(TERMS)
+        gate.study._holdout.session.mechanism._source = SecretNoise(TERMS)
         seen.add(gate.finish().gain)
     assert len(seen) > 1
 
@@ -174,11 +175,11 @@ def test_what_cannot_be_paid_for_is_refused_before_an_outcome_is_read(path, monk
     assert "pays for no further promotion" in str(gate.status())
     before = gate.status()
     with monkeypatch.context() as blind:
-        blind.setattr(Gate, "_sealed_outcomes", lambda *_: pytest.fail("outcomes were read"))
+        blind.setattr(GateStudy, "sealed_outcomes", lambda *_: pytest.fail("outcomes were read"))
         with pytest.raises(GateUsedUp, match="privacy budget"):
             gate.check(NEW)
     assert gate.status() == before
-    gate._holdout.session.mechanism._source = SecretNoise(TERMS)
+    gate.study._holdout.session.mechanism._source = SecretNoise(TERMS)
     assert gate.finish()  # what was kept back pays for it
     assert read_study(path).budget.privacy.left >= 0
 
@@ -213,7 +214,7 @@ def test_one_case_moves_the_released_gain_by_one_row(tmp_path, monkeypatch):
         watch(gate, answer=False)
         gate.check({**NEW, "case-3": value})
         monkeypatch.setattr(
-            type(gate._holdout.session.mechanism), "noisy_total", lambda self, total: sums.append(total) or total
+            type(gate.study._holdout.session.mechanism), "noisy_total", lambda self, total: sums.append(total) or total
         )
         gate.finish()
     assert abs(sums[0] - sums[1]) == SCORE_ONE  # half a row: the incumbent's outcome is the same
@@ -225,11 +226,11 @@ def test_a_gate_without_privacy_tells_an_attacker_of_a_case_and_a_private_one_do
     Games against the private gate, at its margin: over 400 verdicts the share of promotions with and without the target
     differs by chance alone (five standard errors: a false alarm of 6e-7), and the claimed ε would allow no more than 1/b.
     """
-    bits, plan = [], CheckPlan((("c", "d", None),), "i", 0, "mcnemar", "each")
+    bits, plan = [], CheckPlan((Candidate("c", "d", None),), "i", 0, "mcnemar", "each")
     before = np.zeros(2_000, dtype=np.int64)
     need = next(k for k in range(2_000) if plain(plan, before, k) == 0)
     assert (plain(plan, before, need), plain(plan, before, need - 1)) == (0, None)  # control
-    noisy = CheckPlan((("c", "d", None),), "i", 0, "noisy bets", "each")
+    noisy = CheckPlan((Candidate("c", "d", None),), "i", 0, "noisy bets", "each")
     noise = SecretNoise(TERMS, seeded(3))
     margin = next(k for k in range(2_000) if beyond(before, k) >= Fraction(-4, 10))
     for more in (margin, margin - 1):
@@ -415,7 +416,7 @@ def test_the_guard_alone_set_back_is_noticed_by_the_ledger(path, tmp_path):
     shutil.copy(tmp_path / "old.spent", Guard.path_of(path))
     with Gate(path) as gate:
         gate.open()
-        assert gate._holdout.privacy.bits == 1
+        assert gate.study._holdout.privacy.bits == 1
 
 
 def test_a_record_of_the_other_method_is_refused(path, tmp_path):
@@ -423,10 +424,10 @@ def test_a_record_of_the_other_method_is_refused(path, tmp_path):
     gate.check(WORSE)
     plain_gate = Gate.create(tmp_path / "plain.everhold", OLD, new_budget="compare")
     for one, method in ((gate, "mcnemar"), (plain_gate, "noisy bets")):
-        plan = CheckPlan((("c", "d", None),), one.rules.first, 0, method, "each")
+        plan = CheckPlan((Candidate("c", "d", None),), one.rules.first, 0, method, "each")
         with pytest.raises(ValueError, match="does not belong"):
-            plan.charge(one._ready().budget, -1, interrupted=False)
-        one._holdout.pause()
+            plan.charge(one.study.ready().budget, -1, interrupted=False)
+        one.study._holdout.pause()
 
 
 def test_an_error_while_outcomes_are_compared_says_nothing_and_is_charged(path, monkeypatch):
@@ -438,7 +439,7 @@ def test_an_error_while_outcomes_are_compared_says_nothing_and_is_charged(path, 
     assert "zero" not in str(error.value)
     with Gate(path) as again:
         again.open()
-        assert again._holdout.privacy.bits == 1
+        assert again.study._holdout.privacy.bits == 1
     assert Holdout.audit_file(path).ok
 
 
@@ -469,7 +470,7 @@ def phantoms(runs, *, price=None):
         budget = Budget.first(0.05, None, TERMS)
         noise = SecretNoise(TERMS, seeded(run))
         for _ in range(60):
-            plan = CheckPlan((("c", "d", None),), "i", 0, "noisy bets", "each")
+            plan = CheckPlan((Candidate("c", "d", None),), "i", 0, "noisy bets", "each")
             candidate = np.where(rng.random(300) < 0.1, SCORE_ONE - incumbent, incumbent)
             charge = plan.price(budget) if price is None else price
             found = noisily_promoted_index(plan, incumbent, candidate, charge, TERMS, noise)

@@ -19,6 +19,7 @@ from everhold.errors import LedgerError
 from everhold.gate.gate import Gate
 from everhold.gate.waiting import WaitingCandidates
 from everhold.ledger.files import append_line, write_atomic
+from everhold.ledger.gate_check import Candidate
 from everhold.ledger.reader import read_study
 from everhold.ledger.registry import Registry
 from everhold.ledger.sealed_arrays import SealedArrays
@@ -201,11 +202,10 @@ def test_a_full_disk_is_an_error_of_the_ledger(machine, tmp_path, part):
 
 def test_waiting_candidates_survive_a_line_that_was_cut_off(tmp_path):
     waiting = WaitingCandidates(tmp_path / "waiting.jsonl")
-    entry = {"kind": "candidate", "name": "a", "digest": "d", "artifact": None}
-    waiting.add(entry, "one")
+    waiting.add(Candidate("a", "d", None), "one")
     with (tmp_path / "waiting.jsonl").open("ab") as file:
         file.write(b'{"kind": "cand')
-    waiting.add({**entry, "name": "b"}, "two")
+    waiting.add(Candidate("b", "d", None), "two")
     assert waiting.names() == {"a", "b"}
 
 

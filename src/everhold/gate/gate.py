@@ -8,55 +8,37 @@ from, and all claims are valid at the same time, however candidates were found. 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from everhold.bounds.gain import SCORE_ONE
 from everhold.bounds.privacy import Privacy
-from everhold.errors import (
-    GateUsedUp,
-    InvalidOutcomes,
-    LedgerBusy,
-    LedgerError,
-    ReplayError,
-    RequestConflict,
-    RowsInUse,
-    SettingError,
-    require_number,
-)
+from everhold.errors import GateUsedUp, InvalidOutcomes, RequestConflict, SettingError, require_number
 from everhold.gate.audit import GateAudit
-from everhold.gate.cases import in_use, visible_cases
 from everhold.gate.certifiable import require_certifiable
-from everhold.gate.create import create_gate
-from everhold.gate.files import Cases, artifact_digest, beside, blinded, outcomes_digest, private_table, unblinded
+from everhold.gate.checks import promoted_by
+from everhold.gate.create import create_gate, divided_cases, first_outcomes, require_private_gate
+from everhold.gate.files import artifact_digest, beside
 from everhold.gate.formats import read_outcomes
 from everhold.gate.judge import noisily_promoted_index, promoted_index, total_gain
 from everhold.gate.results import CheckResult, CheckState, GateStatus, TotalGain
 from everhold.gate.rules import GateRules, OutcomeKind
 from everhold.gate.status import affords_promotion, gate_status, promotion_price, too_small_a_step, used_up
-from everhold.gate.waiting import WaitingCandidates
-from everhold.ledger.files import UNKNOWN_STAMPS, FileStamps, file_stamp
-from everhold.ledger.gate_check import CertifyWhen, CheckPlan, GainPlan
-from everhold.ledger.patience import patiently
+from everhold.gate.study import GateStudy, private_mechanism
+from everhold.ledger.gate_check import Candidate, CertifyWhen, CheckPlan, GainPlan
 from everhold.ledger.reader import read_study
 from everhold.ledger.registry import Registry
 from everhold.ledger.rounds import ActStart
-from everhold.ledger.sealed_arrays import SealedArrays
-from everhold.ledger.study import Secret
-from everhold.mechanism.private import PrivateEverhold, require_affordable
-from everhold.session.caps import Caps
+from everhold.mechanism.private import require_affordable
 from everhold.session.holdout import Holdout
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
+    from everhold.gate.checks import GateChecks
     from everhold.gate.outcomes import OutcomeGaps, Outcomes
     from everhold.ledger.reader import StudyFile
     from everhold.ledger.rounds import RecordedAct
@@ -71,6 +53,7 @@ class Gate:
     `<path>.outcomes` (outcomes of all candidates), both for the owner alone.
 
     >>> import tempfile
+    >>> import numpy as np
     >>> path = Path(tempfile.mkdtemp()) / "gate.everhold"
     >>> rng = np.random.default_rng(0)
     >>> old = {f"case-{k}": int(rng.random() < 0.5) for k in range(500)}
@@ -84,29 +67,12 @@ class Gate:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.rules = GateRules.load(beside(self.path, "gate.json"))
-        study = read_study(self.path).study
-        if study.prior != self.rules.describe() or study.settings["confidence"] != self.rules.confidence:
-            raise LedgerError(
-                f"{beside(self.path, 'gate.json')} has other rules than the ledger. A gate's contract cannot be changed: "
-                "restore that file from a backup."
-            )
-        self.id = study.fingerprint
-        """What this gate is known by in registries: the keyed fingerprint of its cases, which its ledger begins with."""
-        self.charges_each: int | None = None
-        """Of a private gate: how many promotions each name in the record may cause; None: any. For a server."""
-        self._holdout: Holdout | None = None
-        self._lock = RLock()
-        self._registry = Registry()
-        self._cases = Cases.load(self.path)
-        self._key = bytes.fromhex(Secret.load(self.path).key)
-        self._store = SealedArrays(beside(self.path, "outcomes"), lambda values: outcomes_digest(self._key, values))
-        self._waiting = WaitingCandidates(beside(self.path, "waiting.jsonl"))
-        self.last_stamps: FileStamps = UNKNOWN_STAMPS
+        self.study = GateStudy(self.path, self.rules)
 
     @property
     def visible(self) -> list[str]:
         """The cases whose outcomes anybody may see."""
-        return list(self._cases.visible)
+        return list(self.study.cases.visible)
 
     # making --------------------------------------------------------------------------------------------------------------
 
@@ -168,28 +134,10 @@ class Gate:
             SettingError: a setting is out of its range, or such steps cannot be certified.
         """
         if privacy is not None:
-            _require_private_gate(privacy, outcomes)
-        path = Path(path)
-        first_outcomes = read_outcomes(incumbent, scorer=scorer)
-        kind: OutcomeKind = outcomes if outcomes is not None else "pass" if first_outcomes.pass_fail else "score"
-        if kind == "pass" and not first_outcomes.pass_fail:
-            raise InvalidOutcomes(
-                "some cases have a score between 0 and 1, or several runs. Expected pass or fail in one run for "
-                "outcomes='pass': leave it out, or say outcomes='score'."
-            )
-        if first_outcomes.empty and not allow_missing:
-            raise InvalidOutcomes(_incumbent_gaps(len(first_outcomes.empty), len(first_outcomes.cases)))
-        if new_budget is not None and not new_budget.strip():
-            raise SettingError("new_budget is empty. Expected the reason why these cases get a new budget.")
-        registry = Registry()
-        ids = sorted(first_outcomes.cases)
-        shown = visible_cases(visible, ids, registry)
-        expected_results = None if expected is None else {str(case): result for case, result in expected.items()}
-        cases = Cases([case for case in ids if case not in shown], [case for case in ids if case in shown], expected_results)
-        if len(cases.sealed) < 2:
-            raise SettingError(f"{len(cases.sealed)} cases are sealed. Expected at least 2: make fewer of them visible.")
-        if new_budget is None and (others := registry.overlapping(cases.digests(registry))):
-            raise RowsInUse(in_use(others))
+            require_private_gate(privacy, outcomes)
+        path, registry = Path(path), Registry()
+        first, kind = first_outcomes(read_outcomes(incumbent, scorer=scorer), outcomes, allow_missing=allow_missing)
+        cases = divided_cases(sorted(first.cases), visible, expected, registry, new_budget)
         rules = GateRules(
             cases=len(cases.sealed),
             visible=len(cases.visible),
@@ -206,110 +154,19 @@ class Gate:
             step=_checked_step(step),
         )
         require_certifiable(rules, privacy)
-        create_gate(path, rules, first_outcomes.on_score_grid(cases.everything), cases, artifact, registry, privacy)
+        create_gate(path, rules, first.on_score_grid(cases.everything), cases, artifact, registry, privacy)
         return cls(path)
 
-    # turns ---------------------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _turn(self) -> Iterator[Holdout]:
-        """Nobody else has a turn: no other thread, and no other process. Between turns others may check."""
-        with self._lock:
-            self.last_stamps = UNKNOWN_STAMPS
-            holdout = self._ready()
-            try:
-                yield holdout
-            finally:
-                if holdout.usable:
-                    self.last_stamps = self.stamps()
-                    holdout.pause()
-
-    def stamps(self) -> FileStamps:
-        """What the study's file and that of waiting candidates look like now: as long as it stays, so does the status.
-
-        `last_stamps` is the same as this process left it, under its lock.
-        """
-        return file_stamp(self.path), file_stamp(beside(self.path, "waiting.jsonl"))
-
-    def _ready(self) -> Holdout:
-        self._waiting.settle()
-        if self._holdout is not None and self._holdout.usable:
-            try:
-                patiently(self._holdout.resume)
-            except LedgerBusy:
-                raise
-            except (LedgerError, ReplayError):  # not the file it was: the whole of it is read again
-                self._holdout.release()
-                self._holdout = None
-        newest = self._registry.newest_head(self.id)
-        if newest is None:  # made elsewhere, or before this registry
-            digests = self._cases.digests(self._registry)
-            self._registry.enter(study=self.id, kind="gate", path=self.path, digests=digests, reason=self.rules.new_budget)
-            newest = ""
-        if self._holdout is not None and newest in ("", self._holdout.head):
-            return self._holdout
-        if self._holdout is not None:  # another head is noted: does this ledger contain it?
-            self._holdout.release()
-        rows = private_table(self._cases.sealed, self._sealed_outcomes(self.rules.first))
-        self._holdout = patiently(lambda: Holdout.open(self.path, data=rows, expect_head=newest or None))
-        self._holdout.session.caps = Caps.of(self.charges_each, self._holdout.privacy, self.path)
-        return self._holdout
-
-    def _perform(
-        self, holdout: Holdout, begun: ActStart, decide: Callable[[], int | str], **asked: str | None
-    ) -> dict[str, Any]:
-        """Do an act. Between its announcement and its outcome the registry notes it: of two copies one goes on."""
-        before = self._registry.newest_head(self.id) or ""
-        announced = ""
-
-        def noted() -> int | str:
-            nonlocal announced
-            announced = holdout.head
-            if not self.rules.private:  # the shield of a private gate has noted it
-                self._advance(before, announced)
-            return decide()
-
-        asked_by = holdout.session.asked_by(asked["request_id"], asked["who"])
-
-        def require() -> None:
-            holdout.session.require_under_cap(asked_by.who)
-
-        result = holdout.session.recorder.do_act(begun, noted, asked_by, require)
-        if self._registry.newest_head(self.id) != holdout.head:  # a private gate's charges are noted as they become durable
-            self._advance(announced, holdout.head)
-        return result
-
-    def _advance(self, before: str, head: str) -> None:
-        if not self._registry.advance(self.id, before, head):
-            raise LedgerError(
-                f"{self.path} is a copy, and another one has gone on. Use that one: going on from this copy would "
-                "answer the same question a second time."
-            )
-
-    def _outcomes_of(self, digest: str) -> NDArray[np.int64]:
-        stored = self._store.read(digest)
-        if stored is None:
-            raise LedgerError(
-                f"outcomes that are needed are not in {self._store.folder}, or were changed. Restore that folder from a "
-                "backup. Nothing was charged."
-            )
-        return unblinded(stored)
-
-    def _sealed_outcomes(self, digest: str) -> NDArray[np.int64]:
-        return self._outcomes_of(digest)[: self.rules.cases]
+    # opening -------------------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Find out whether all files are there and fit together. Checks do so by themselves."""
-        with self._turn():
+        with self.study.turn():
             pass
 
     def release(self) -> None:
         """Release the study's file, so that another process may use it."""
-        with self._lock:
-            self.last_stamps = UNKNOWN_STAMPS
-            if self._holdout is not None:
-                self._holdout.release()
-                self._holdout = None
+        self.study.release()
 
     def __enter__(self) -> Gate:
         return self
@@ -356,30 +213,29 @@ class Gate:
         outcomes = read_outcomes(candidate, scorer=scorer, strict=False)
         if require_all:
             self.gaps(outcomes).require_none()
-        same = artifact_digest(self._key, artifact)
+        file = artifact_digest(self.study.key, artifact)
         wanted_name = None if name is None else _checked_name(name)
-        with self._turn() as holdout:
-            checks = self._checks(holdout)
-            if (
-                request_id is not None
-                and (earlier := self._requested(holdout, request_id, who, (wanted_name, same))) is not None
-            ):
-                return earlier
+        with self.study.turn() as holdout:
+            checks = self.study.checks(holdout)
+            if request_id is not None:
+                earlier = self._earlier_result(holdout, checks, request_id, who, (wanted_name, file))
+                if earlier is not None:
+                    return earlier
             steps = self._on_score_grid(outcomes)
-            entry = {"kind": "candidate", "name": self._named(wanted_name, checks), "digest": "", "artifact": same}
-            incumbent = self._incumbent(checks)
-            if same is not None and same == incumbent["artifact"]:
-                return self._result(holdout, "same", entry)
-            if same is not None and same in self._checked_artifacts(checks):
-                return self._result(holdout, "kept", entry)
+            entered = Candidate(self._free_name(wanted_name, checks), "", file)
+            incumbent = checks.incumbent
+            if file is not None and file == incumbent.artifact:
+                return self._result(holdout, "same", entered)
+            if file is not None and file in checks.artifacts:
+                return self._result(holdout, "kept", entered)
             if self.rules.visible and not self._better_on_visible(steps, incumbent):
-                return self._result(holdout, "screened", entry)
+                return self._result(holdout, "screened", entered)
             self._require_usable(holdout, checks)
-            entry["digest"] = self._store.keep(blinded(steps))  # before it is checked: it may be compared with later
+            entered = replace(entered, digest=self.study.keep_outcomes(steps))  # first: it may be compared with later
             if self.rules.generation == 1:
-                return self._check(holdout, [entry], entry, request_id, who)
-            self._waiting.add(entry, request_id)
-            return self._check_if_full(holdout, entry, who)
+                return self._check(holdout, [entered], entered, request_id, who)
+            self.study.waiting.add(entered, request_id)
+            return self._check_if_full(holdout, entered, who)
 
     def gaps(self, candidate: object, *, scorer: str | None = None) -> OutcomeGaps:
         """What of a candidate's file counts as a failure although the candidate may not have failed. For the evaluator.
@@ -388,106 +244,75 @@ class Gate:
         who make candidates: it says how often something happened on sealed cases.
         """
         outcomes = read_outcomes(candidate, scorer=scorer, strict=False)
-        return outcomes.gaps(self._cases.everything, pass_fail=self.rules.outcomes == "pass")
+        return outcomes.gaps(self.study.cases.everything, pass_fail=self.rules.outcomes == "pass")
 
-    def _check_if_full(self, holdout: Holdout, entry: dict[str, Any], who: str | None) -> CheckResult:
-        entries = self._waiting.entries(self._checks(holdout))
-        if len(entries) < self.rules.generation:
-            return self._result(holdout, "waiting", entry)
-        return self._check(holdout, entries, entry, None, who)
+    def _check_if_full(self, holdout: Holdout, candidate: Candidate, who: str | None) -> CheckResult:
+        waiting = self.study.waiting.after(self.study.checks(holdout).checked)
+        if len(waiting) < self.rules.generation:
+            return self._result(holdout, "waiting", candidate)
+        return self._check(holdout, waiting, candidate, None, who)
 
-    def _named(self, wanted: str | None, done: Sequence[RecordedAct]) -> str:
-        """A name that no other candidate has."""
-        used = {entry["name"] for act in done for entry in act.begun.asked} | self._waiting.names() | {self.rules.incumbent}
-        number = sum(len(act.begun.asked) for act in done) + len(self._waiting.entries(done)) + 1
-        plain = wanted if wanted is not None else f"candidate {number}"
-        names = (plain if again == 1 else f"{plain} ({again})" for again in count(1))
-        return next(name for name in names if name not in used)
+    def _free_name(self, wanted: str | None, checks: GateChecks) -> str:
+        waiting = self.study.waiting
+        return checks.free_name(wanted, waiting.count(checks.checked), waiting.names())
 
     def _on_score_grid(self, outcomes: Outcomes) -> NDArray[np.int64]:
-        everything = self._cases.everything
-        known_cases = set(everything)
+        cases = self.study.cases
+        known_cases = set(cases.everything)
         strange = sum(case not in known_cases for case in outcomes.cases)
         if strange and not outcomes.printed:  # never with one of them, which may be what a candidate printed
-            such = "" if self.rules.private else f", such as {(self._cases.visible or everything)[0]!r}"
+            such = "" if self.rules.private else f", such as {(cases.visible or cases.everything)[0]!r}"
             raise InvalidOutcomes(
-                f"{strange:,} of {len(outcomes.cases):,} cases are not the gate's. Expected the same {len(everything):,} "
-                f"cases that it was made with{such}. Nothing was charged."
+                f"{strange:,} of {len(outcomes.cases):,} cases are not the gate's. Expected the same "
+                f"{len(cases.everything):,} cases that it was made with{such}. Nothing was charged."
             )
-        return outcomes.passes(everything) if self.rules.outcomes == "pass" else outcomes.on_score_grid(everything)
+        if self.rules.outcomes == "pass":
+            return outcomes.passes(cases.everything)
+        return outcomes.on_score_grid(cases.everything)
 
-    def _checks(self, holdout: Holdout) -> list[RecordedAct]:
-        return [act for act, _ in holdout.journal.acts if act.begun.kind == "check"]
+    def _better_on_visible(self, steps: NDArray[np.int64], incumbent: Candidate) -> bool:
+        return int(steps[self.rules.cases :].sum()) > int(self.study.visible_outcomes(incumbent.digest).sum())
 
-    def _incumbent(self, done: Sequence[RecordedAct]) -> dict[str, Any]:
-        """The present incumbent, as the record describes candidates."""
-        for act in reversed(done):
-            if (promoted := _promoted(act)) is not None:
-                return promoted
-        rules = self.rules
-        return {"kind": "candidate", "name": rules.incumbent, "digest": rules.first, "artifact": rules.artifact}
-
-    def _checked_artifacts(self, done: Sequence[RecordedAct]) -> set[str]:
-        """The candidates' files that were checked against the present incumbent."""
-        now = self._incumbent(done)["digest"]
-        asked = [
-            entry
-            for act in done
-            if act.begun.options["incumbent"] == now and not act.done.interrupted
-            for entry in act.begun.asked
-        ]
-        return {entry["artifact"] for entry in asked if entry["artifact"] is not None}
-
-    def _better_on_visible(self, steps: NDArray[np.int64], incumbent: dict[str, Any]) -> bool:
-        first = self.rules.cases
-        return int(steps[first:].sum()) > int(self._outcomes_of(incumbent["digest"])[first:].sum())
-
-    def _require_usable(self, holdout: Holdout, done: Sequence[RecordedAct]) -> None:
+    def _require_usable(self, holdout: Holdout, checks: GateChecks) -> None:
         """By public facts: the price, and the number of cases."""
         if holdout.closed:
             raise GateUsedUp("the last act was made: this gate checks nothing more. Make a gate with new cases.")
         if not affords_promotion(holdout.budget):
             raise GateUsedUp(
-                f"the privacy budget of this gate is used up after {len(done):,} checks: it pays for no further promotion. "
-                "Its claims stay valid. Make a gate with new cases. Nothing was charged."
+                f"the privacy budget of this gate is used up after {len(checks.acts):,} checks: it pays for no further "
+                "promotion. Its claims stay valid. Make a gate with new cases. Nothing was charged."
             )
         if used_up(self.rules, holdout.budget):
             price = promotion_price(self.rules, holdout.budget)
             if self.rules.step is not None and too_small_a_step(self.rules, holdout.budget):
                 raise GateUsedUp(
-                    f"this gate is used up for steps of {100 * self.rules.step:g} points: after {len(done):,} checks a "
-                    f"promotion is judged at {price:.1f} nats, and {self.rules.cases:,} cases certify such a step no more. "
-                    "Make a gate with new cases. Nothing was charged."
+                    f"this gate is used up for steps of {100 * self.rules.step:g} points: after {len(checks.acts):,} checks "
+                    f"a promotion is judged at {price:.1f} nats, and {self.rules.cases:,} cases certify no such step any "
+                    "more. Make a gate with new cases. Nothing was charged."
                 )
             raise GateUsedUp(
-                f"this gate is used up: after {len(done):,} checks a promotion is judged at {price:.0f} nats, and "
+                f"this gate is used up: after {len(checks.acts):,} checks a promotion is judged at {price:.0f} nats, and "
                 f"{self.rules.cases:,} cases cannot reach that. Make a gate with new cases. Nothing was charged."
             )
 
     def _check(
-        self,
-        holdout: Holdout,
-        entries: Sequence[dict[str, Any]],
-        mine: dict[str, Any],
-        request_id: str | None,
-        who: str | None,
+        self, holdout: Holdout, candidates: Sequence[Candidate], mine: Candidate, request_id: str | None, who: str | None
     ) -> CheckResult:
         """Check these candidates. The result is about one of them."""
-        rules, incumbent = self.rules, self._incumbent(self._checks(holdout))["digest"]
-        candidates = tuple((entry["name"], entry["digest"], entry["artifact"]) for entry in entries)
-        plan = CheckPlan(candidates, incumbent, rules.by, rules.method, rules.certify)
+        rules, incumbent = self.rules, self.study.checks(holdout).incumbent.digest
+        plan = CheckPlan(tuple(candidates), incumbent, rules.by, rules.method, rules.certify)
         price = plan.price(holdout.budget)
-        before = self._sealed_outcomes(incumbent)
-        outcomes = [self._sealed_outcomes(entry["digest"]) for entry in entries]  # what is lost is noticed before the act
-        self._perform(
+        before = self.study.sealed_outcomes(incumbent)
+        outcomes = [self.study.sealed_outcomes(each.digest) for each in candidates]  # what is lost is noticed before the act
+        self.study.do_act(
             holdout,
             ActStart("check", plan.asked, plan.options),
             lambda: plan.outcome(self._promoted_index(holdout, plan, before, outcomes, price)),
             request_id=request_id,
             who=who,
         )
-        act = self._checks(holdout)[-1]
-        return self._from_record(holdout, act, mine)
+        checks = self.study.checks(holdout)
+        return self._from_record(holdout, checks, checks.acts[-1], mine)
 
     def _promoted_index(
         self,
@@ -499,23 +324,27 @@ class Gate:
     ) -> int | None:
         if not self.rules.private:
             return promoted_index(plan, before, outcomes, price)
-        mechanism = _private(holdout)
+        mechanism = private_mechanism(holdout)
         return noisily_promoted_index(plan, before, outcomes[0], price, mechanism.account.terms, mechanism.noise)
 
-    def _requested(
-        self, holdout: Holdout, request_id: str, who: str | None, asked: tuple[str | None, str | None] | None = None
+    def _earlier_result(
+        self,
+        holdout: Holdout,
+        checks: GateChecks,
+        request_id: str,
+        who: str | None,
+        asked: tuple[str | None, str | None] | None = None,
     ) -> CheckResult | None:
         """The recorded verdict of a request that was made before, if it was about the same candidate (its name and file).
 
         Its outcomes are not compared with the recorded ones: that would be a free look.
         """
-        checks = self._checks(holdout)
-        if (waits := self._waiting.requested(request_id, checks)) is not None:
-            entry, act = waits
-            _require_same(entry, asked, request_id)
-            if act is None:
-                return self._check_if_full(holdout, entry, who)
-            return replace(self._from_record(holdout, act, entry), repeated=True)
+        if (entered := self.study.waiting.requested(request_id)) is not None:
+            place, candidate = entered
+            _require_same(candidate, asked, request_id)
+            if (act := checks.of_waiting(place)) is None:
+                return self._check_if_full(holdout, candidate, who)
+            return replace(self._from_record(holdout, checks, act, candidate), repeated=True)
         earlier = holdout.journal.requested_act(request_id)
         if earlier is None:
             return None
@@ -523,36 +352,31 @@ class Gate:
             raise RequestConflict(
                 f"request id {request_id!r} belongs to another act. Expected a new id. Nothing was charged."
             )
-        entry = earlier.begun.asked[-1]
-        _require_same(entry, asked, request_id)
-        return replace(self._from_record(holdout, earlier, entry), repeated=True)
+        candidate = Candidate.read(earlier.begun.asked[-1])
+        _require_same(candidate, asked, request_id)
+        return replace(self._from_record(holdout, checks, earlier, candidate), repeated=True)
 
-    def _from_record(self, holdout: Holdout, act: RecordedAct, mine: dict[str, Any]) -> CheckResult:
-        promoted = _promoted(act)
-        state: CheckState = "promoted" if promoted is not None and promoted["digest"] == mine["digest"] else "kept"
+    def _from_record(self, holdout: Holdout, checks: GateChecks, act: RecordedAct, mine: Candidate) -> CheckResult:
+        promoted = promoted_by(act)
+        state: CheckState = "promoted" if promoted is not None and promoted.digest == mine.digest else "kept"
         result = self._result(holdout, state, mine, act)
         if state == "promoted" or self.rules.generation > 1:
             return result
-        promotions = [promoted for check in self._checks(holdout) if (promoted := _promoted(check)) is not None]
-        names = {promoted["digest"]: promoted["name"] for promoted in promotions}
-        incumbent = names.get(act.begun.options["incumbent"], self.rules.incumbent)  # as it was when this was checked
-        return replace(result, is_incumbent=_same_name(mine["name"], incumbent))
+        return replace(result, is_incumbent=checks.is_incumbents_name(mine.name, act))
 
-    def _result(
-        self, holdout: Holdout, state: CheckState, mine: dict[str, Any], act: RecordedAct | None = None
-    ) -> CheckResult:
+    def _result(self, holdout: Holdout, state: CheckState, mine: Candidate, act: RecordedAct | None = None) -> CheckResult:
         checks, promotions, _ = holdout.budget.code.checks
-        promoted = None if act is None else _promoted(act)
+        promoted = None if act is None else promoted_by(act)
         return CheckResult(
             promoted=state == "promoted",
             state=state,
-            name=mine["name"],
-            winner=None if promoted is None else promoted["name"],
+            name=mine.name,
+            winner=None if promoted is None else promoted.name,
             by=self.rules.by / SCORE_ONE,
             certified=promoted is not None and self.rules.certify == "each",
             checks=checks,
             promotions=promotions,
-            waiting=self._waiting.count(self._checks(holdout)),
+            waiting=self.study.waiting.count(self.study.checks(holdout).checked),
             price=promotion_price(self.rules, holdout.budget) if act is None else act.done.result["price"],
         )
 
@@ -562,15 +386,17 @@ class Gate:
         Raises:
             InvalidOutcomes: no candidate waits.
         """
-        with self._turn() as holdout:
-            if request_id is not None and (earlier := self._requested(holdout, request_id, who)) is not None:
-                return earlier
-            checks = self._checks(holdout)
-            entries = self._waiting.entries(checks)
-            if not entries:
+        with self.study.turn() as holdout:
+            checks = self.study.checks(holdout)
+            if request_id is not None:
+                earlier = self._earlier_result(holdout, checks, request_id, who)
+                if earlier is not None:
+                    return earlier
+            waiting = self.study.waiting.after(checks.checked)
+            if not waiting:
                 raise InvalidOutcomes("no candidate waits. Check one first. Nothing was charged.")
             self._require_usable(holdout, checks)
-            return self._check(holdout, entries, entries[-1], request_id, who)
+            return self._check(holdout, waiting, waiting[-1], request_id, who)
 
     # the end, and where it stands ----------------------------------------------------------------------------------------
 
@@ -580,25 +406,25 @@ class Gate:
         The gain on the sealed cases is disclosed, with a lower end for the population that is valid at the same time as
         every certified promotion, and never below the sum of what these certify.
         """
-        with self._turn() as holdout:
-            checks = self._checks(holdout)
+        with self.study.turn() as holdout:
+            checks = self.study.checks(holdout)
             for act, _ in holdout.journal.acts:
                 if act.begun.kind == "gain" and not act.done.interrupted:
                     return self._total(holdout, act.done.result)
-            if waits := self._waiting.count(checks):
+            if waits := self.study.waiting.count(checks.checked):
                 raise InvalidOutcomes(
                     f"{waits:,} candidates wait for their generation. Check them first (decide), or make the gate without "
                     "generations. Nothing was charged."
                 )
             noise = None
             if self.rules.private:
-                account = _private(holdout).account
+                account = private_mechanism(holdout).account
                 require_affordable(account, account.terms.release_cost, "the total gain")
                 noise = account.terms.release_parts
-            plan = GainPlan(self.rules.first, self._incumbent(checks)["digest"], self.rules.cases, noise)
+            plan = GainPlan(self.rules.first, checks.incumbent.digest, self.rules.cases, noise)
             price = plan.price(holdout.budget)
-            first, last = self._sealed_outcomes(plan.first), self._sealed_outcomes(plan.last)
-            result = self._perform(
+            first, last = self.study.sealed_outcomes(plan.first), self.study.sealed_outcomes(plan.last)
+            result = self.study.do_act(
                 holdout,
                 ActStart("gain", (), plan.options),
                 lambda: self._gain(holdout, plan, first, last, price),
@@ -615,7 +441,7 @@ class Gate:
             return plan.outcome(0, 0)
         if not self.rules.private:
             return plan.outcome(*total_gain(first, last, price))
-        return plan.noisy_outcome(int(_private(holdout).noisy_total(int((last - first).sum()))), price)
+        return plan.noisy_outcome(int(private_mechanism(holdout).noisy_total(int((last - first).sum()))), price)
 
     def _total(self, holdout: Holdout, result: dict[str, Any]) -> TotalGain:
         promotions = holdout.budget.code.checks[1]
@@ -629,34 +455,31 @@ class Gate:
 
         `older` is true of a copy that another one has left behind, by this user's registry: it checks nothing.
         """
-        newest = None
-        with suppress(LedgerError):  # who may not use the registry may read the file all the same
-            newest = self._registry.newest_head(self.id)  # before the file, which goes ahead of it
-        found = self.status_in(read_study(self.path))
+        newest = self.study.newest_head()  # before the file, which goes ahead of it
+        status = self.status_in(read_study(self.path))
         records = int(newest.partition(":")[0]) if newest else 0
-        return replace(found, older=records > int(found.head.partition(":")[0]))
+        return replace(status, older=records > int(status.head.partition(":")[0]))
 
     def status_in(self, file: StudyFile) -> GateStatus:
         """Where the gate stands by its study's file, which was read."""
         results = [act.result for act in file.acts if act.act == "check" and act.result is not None]
         return gate_status(
-            self.rules, self._waiting, results=results, budget=file.budget, head=file.head, finished=file.closed
+            self.rules, self.study.waiting, results=results, budget=file.budget, head=file.head, finished=file.closed
         )
 
     def status_and_holdout(self) -> tuple[GateStatus, Holdout]:
         """The status and the study behind it as the last turn left them: nothing is read again. Only between turns."""
-        with self._lock:
-            holdout = self._holdout
-            if holdout is None or self.last_stamps == UNKNOWN_STAMPS:
-                raise LedgerError(
-                    "the gate was not opened yet, or its last turn failed. Call gate.open() first, or read the file: "
-                    "gate.status()."
-                )
-            results = [act.done.result for act in self._checks(holdout) if not act.done.interrupted]
-            status = gate_status(
-                self.rules, self._waiting, results=results, budget=holdout.budget, head=holdout.head, finished=holdout.closed
-            )
-            return status, holdout
+        holdout = self.study.between_turns()
+        results = [act.done.result for act in self.study.checks(holdout).ended]
+        status = gate_status(
+            self.rules,
+            self.study.waiting,
+            results=results,
+            budget=holdout.budget,
+            head=holdout.head,
+            finished=holdout.closed,
+        )
+        return status, holdout
 
     def audit(self, *, expect_head: str | None = None) -> GateAudit:
         """Check the ledger: its chain, its bytes, every price and every verdict, and that all have the gate's contract."""
@@ -676,55 +499,19 @@ class Gate:
         return f"Gate({str(self.path)!r}, {self.rules.cases:,} sealed cases)"
 
 
-def _require_private_gate(privacy: object, outcomes: object) -> None:
-    """Refuse what a private gate cannot keep, before an outcome is read."""
-    if not isinstance(privacy, Privacy):
-        raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
-    if outcomes is None:
-        raise SettingError(
-            "a private gate must say what outcomes are: outcomes='pass' or outcomes='score' (--outcomes). Found from the "
-            "incumbent, a single case could change it."
-        )
-
-
-def _incumbent_gaps(missing: int, cases: int) -> str:
-    """Why an incumbent with holes is refused, and what to do."""
-    return (
-        f"{missing:,} of the incumbent's {cases:,} cases have no outcome (null, NaN or empty). They would count as its "
-        "failures, and the next candidate would look better than it is. Run them again. Where the incumbent failed, write 0 "
-        'or "error"; if all of them are failures, say so (allow_missing=True, --allow-missing). Nothing was made.'
-    )
-
-
-def _same_name(name: str, other: str) -> bool:
-    """Whether two candidates were called alike, but for a number that tells a later one from an earlier one.
-
-    >>> _same_name("shorter (2)", "shorter"), _same_name("shorter", "shortest")
-    (True, False)
-    """
-    first, second = (re.sub(r" \(\d+\)$", "", text) for text in (name, other))
-    return first == second
-
-
-def _require_same(entry: dict[str, Any], asked: tuple[str | None, str | None] | None, request_id: str) -> None:
+def _require_same(candidate: Candidate, asked: tuple[str | None, str | None] | None, request_id: str) -> None:
     """Refuse another candidate under the id of an earlier request. By its name and its file: both are public."""
     if asked is None:
         return
     name, artifact = asked
     plain = r"candidate \d+" if name is None else re.escape(name)
-    if artifact == entry["artifact"] and re.fullmatch(rf"{plain}( \(\d+\))?", entry["name"]):
+    if artifact == candidate.artifact and re.fullmatch(rf"{plain}( \(\d+\))?", candidate.name):
         return
-    other = "another file (artifact)" if artifact != entry["artifact"] else "another name"
+    other = "another file (artifact)" if artifact != candidate.artifact else "another name"
     raise RequestConflict(
-        f"request id {request_id!r} was used for the candidate {entry['name']!r}, and this one has {other}. Expected an id "
+        f"request id {request_id!r} was used for the candidate {candidate.name!r}, and this one has {other}. Expected an id "
         "for each candidate, such as a run's: a branch has many candidates. This file was not checked. Nothing was charged."
     )
-
-
-def _private(holdout: Holdout) -> PrivateEverhold:
-    if not isinstance(holdout.mechanism, PrivateEverhold):
-        raise LedgerError("the gate's rules promise privacy, and its study does not.")
-    return holdout.mechanism
 
 
 def _checked_by(by: float) -> float:
@@ -738,13 +525,6 @@ def _checked_step(step: float | None) -> float | None:
         return None
     require_number(step, "step")
     return float(step)
-
-
-def _promoted(act: RecordedAct) -> dict[str, Any] | None:
-    """The candidate that a check promoted, as the record describes it."""
-    if act.done.interrupted or not act.done.result["promoted"]:
-        return None
-    return act.begun.asked[int(act.done.outcome or 0)]
 
 
 def _checked_name(name: object) -> str:

@@ -54,7 +54,7 @@ def gate_status(
         checks=checks,
         promotions=promotions,
         interrupted=interrupted,
-        waiting=waiting.count_after(sum(result["candidates"] for result in results)),
+        waiting=waiting.count(sum(result["candidates"] for result in results)),
         incumbent=promoted[-1] if promoted else rules.incumbent,
         price=promotion_price(rules, budget),
         left={points: _left(rules, budget, step) for points, step in steps.items()},

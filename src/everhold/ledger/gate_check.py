@@ -14,15 +14,42 @@ if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
     from everhold.ledger.rounds import ActStart
 
-__all__ = ["CertifyWhen", "CheckPlan", "GainPlan", "GateMethod"]
+__all__ = ["Candidate", "CertifyWhen", "CheckPlan", "GainPlan", "GateMethod"]
 
 GateMethod = Literal["mcnemar", "bets", "noisy bets"]
 CertifyWhen = Literal["each", "final"]
 
 _KEEP = -1
 _NOISY = "noisy bets"
-_CANDIDATE = {"kind", "name", "digest", "artifact"}
+_CANDIDATE_KEYS = {"kind", "name", "digest", "artifact"}
 _CHECK_OPTIONS = {"incumbent", "by", "method", "certify"}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A candidate as the record knows it.
+
+    Attributes:
+        name: what it is called.
+        digest: keyed digest of its outcomes; empty before they are kept.
+        artifact: keyed digest of its file, where there is one.
+    """
+
+    name: str
+    digest: str
+    artifact: str | None
+
+    @classmethod
+    def read(cls, entry: dict[str, Any]) -> Candidate:
+        """From a record."""
+        if set(entry) != _CANDIDATE_KEYS or entry["kind"] != "candidate":
+            raise ValueError("something else than a candidate")
+        return cls(str(entry["name"]), str(entry["digest"]), entry["artifact"])
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """For a record."""
+        return {"kind": "candidate", "name": self.name, "digest": self.digest, "artifact": self.artifact}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +59,14 @@ class CheckPlan:
     Disclosed is which candidate is promoted, or that none is.
 
     Attributes:
-        candidates: of each its name, the keyed digest of its outcomes, and that of its file, where there is one.
+        candidates: what is compared with the incumbent.
         incumbent: keyed digest of the one to beat.
         by: what a candidate must be better by, in steps of 1/SCORE_ONE.
         method: how outcomes are compared.
         certify: 'each' promotion is a claim about the population, or only the 'final' gain is.
     """
 
-    candidates: tuple[tuple[str, str, str | None], ...]
+    candidates: tuple[Candidate, ...]
     incumbent: str
     by: int
     method: GateMethod
@@ -56,22 +83,15 @@ class CheckPlan:
         by = options["by"]
         if type(by) is not int or not 0 <= by < SCORE_ONE or (by and options["method"] == "mcnemar"):
             raise ValueError("a check by a margin that it cannot have")
-        if not all(set(candidate) == _CANDIDATE and candidate["kind"] == "candidate" for candidate in begun.asked):
-            raise ValueError("a check of something else than candidates")
         if options["method"] == _NOISY and len(begun.asked) > 1:
             raise ValueError("a private check of several candidates")
-        candidates = tuple(
-            (str(candidate["name"]), str(candidate["digest"]), candidate["artifact"]) for candidate in begun.asked
-        )
+        candidates = tuple(Candidate.read(entry) for entry in begun.asked)
         return cls(candidates, str(options["incumbent"]), by, options["method"], options["certify"])
 
     @property
     def asked(self) -> tuple[dict[str, Any], ...]:
         """The candidates, for the record."""
-        return tuple(
-            {"kind": "candidate", "name": name, "digest": digest, "artifact": artifact}
-            for name, digest, artifact in self.candidates
-        )
+        return tuple(candidate.entry for candidate in self.candidates)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -107,7 +127,7 @@ class CheckPlan:
         return {
             "kind": "check",
             "promoted": index is not None,
-            "name": None if index is None else self.candidates[index][0],
+            "name": None if index is None else self.candidates[index].name,
             "candidates": len(self.candidates),
             "by": self.by / SCORE_ONE,
             "certified": index is not None and self.certify == "each",

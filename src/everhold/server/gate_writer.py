@@ -53,9 +53,9 @@ class GateWriter(ViewedWriter[_View]):
         self, path: Path, *, grid: TimeGrid, charges_each: int | None = None, start: StartRunner = OwnThread
     ) -> None:
         self.gate = Gate(path)
-        self.gate.charges_each = charges_each
+        self.gate.study.charges_each = charges_each
         self.gate.open()  # whether all files are there, and the newest, is found out at once
-        super().__init__(path, self.gate.stamps, grid, start)
+        super().__init__(path, self.gate.study.stamps, grid, start)
 
     async def check(self, outcomes: Outcomes, caller: Caller, *, name: str | None, artifact: bytes | None) -> CheckResult:
         """Check a candidate. The verdict leaves on the grid, whatever it is."""
@@ -76,8 +76,8 @@ class GateWriter(ViewedWriter[_View]):
 
     def _take_view(self) -> _View:
         """The gate as it stands: from memory where this process wrote last, else from its file."""
-        stamps = self.gate.stamps()
-        if stamps[0] != self.gate.last_stamps[0]:
+        stamps = self.gate.study.stamps()
+        if stamps[0] != self.gate.study.last_stamps[0]:
             file = read_study(self.path)
             return _View(self.gate.status_in(file), lambda: file, stamps)
         status, holdout = self.gate.status_and_holdout()
