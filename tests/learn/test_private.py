@@ -128,7 +128,7 @@ def seen(path, y, metrics, **changes):
         return found
 
     test = made(path, y, register=False, **changes)
-    test._holdout.session.mechanism._source = Still()
+    test._study.holdout.session.mechanism._source = Still()
     Scanner.sums = watched
     try:
         for metric in metrics:

@@ -370,7 +370,7 @@ def test_cross_validation_does_not_keep_other_processes_waiting(monkeypatch):
 
     class Slow(LogisticRegression):
         def fit(self, X, y):
-            turns.append(test._lock._is_owned())
+            turns.append(test._study.lock._is_owned())
             return super().fit(X, y)
 
     model = Slow().fit(*TRAIN)

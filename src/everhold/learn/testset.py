@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from html import escape
-from math import inf
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakSet
 
 import numpy as np
 
 from everhold.data.likeness import ROW_DIGEST
 from everhold.data.overlap import require_independent
 from everhold.data.sample import Sample
-from everhold.data.schema import Schema
 from everhold.data.table import RowTable
 from everhold.errors import (
     DataError,
     HoldoutClosed,
-    LedgerBusy,
-    LedgerError,
     PrecisionExhausted,
     PriorError,
     PrivacyError,
     QuestionError,
-    ReplayError,
     SearchWarning,
     SettingError,
 )
-from everhold.learn.checks import made_with, reference_parts, require_same_columns, warn_of_many_classes
+from everhold.learn.checks import reference_parts, require_same_columns, warn_of_many_classes
 from everhold.learn.entries import Entries, Entry, Winner
 from everhold.learn.history import History, ScoredModel
 from everhold.learn.label_model import label_chances
@@ -53,9 +45,10 @@ from everhold.learn.metrics import Metric, Task, find
 from everhold.learn.model_acts import Group, ModelActs, outputs_of
 from everhold.learn.options import TestSetOptions, checked_labels
 from everhold.learn.score import ModelVerdict, Score, ScoreDifference
-from everhold.learn.scorer import Scorer, rows_file, save_rows
+from everhold.learn.scorer import Scorer
+from everhold.learn.search_advice import SearchAdvice
+from everhold.learn.shared_study import SharedStudy
 from everhold.learn.sides import Outputs, Sides, question
-from everhold.ledger.patience import patiently
 from everhold.ledger.study import Secret
 from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
@@ -75,9 +68,6 @@ S = TypeVar("S", bound=Score)
 T = TypeVar("T")
 
 _GENERATION = 50  # entries of an adaptive search between two choices
-_OVERLAPPING_SCORES = 20  # so many are worth a warning
-_MANY_READINGS = 5  # of different models: more are probably a search
-_MADE_HERE: WeakSet[TestSet] = WeakSet()  # all test sets of this process, to tell which of them has a study open
 
 
 class TestSet:
@@ -225,21 +215,11 @@ class TestSet:
         )
         self._acts = ModelActs(self.sides, Entries(options.path), pairs=options.pairs)
         self._history = History()
-        self._readings: dict[str, set[int]] = {}
-        self._told_of_readings = False
-        self._overlap: dict[str, tuple[float, float, int]] = {}
+        self._advice = SearchAdvice()
         self.prior = self._described(size)
-        self._holdout: Holdout | None = None
-        self._others_may_ask = False
-        self._lock = RLock()
-        self._turns = 1  # under way; making it ready is one
         self.exhausted: PrecisionExhausted | None = None
-        self._rows, self._prior = self._sides(labels)
-        _MADE_HERE.add(self)
-        try:
-            self._begin()
-        finally:
-            self._turns -= 1
+        self._rows, laid = self._sides(labels)
+        self._study = SharedStudy(self._rows, laid, options)
 
     def _owners_key(self) -> Callable[[], bytes]:
         """The key that lies beside a durable study; in memory a fresh one."""
@@ -298,133 +278,31 @@ class TestSet:
         """The possible labels, in the order that tables of probabilities have."""
         return self._context.classes
 
-    @property
-    def _schema(self) -> Schema:
-        """The columns of subgroups; no mean is cut to its ranges."""
-        return Schema.propose(self._prior.table, warn=False)
-
-    def _begin(self) -> None:
-        path = self._options.path
-        if path is not None and path.exists():
-            self._open()
-            return
-        made = {"prior": self._prior, "schema": self._schema, **self._options.holdout_settings}
-        if path is None:
-            self._holdout = Holdout(self._rows, **made)
-        else:
-            options = self._options
-            self._holdout = Holdout.create(path, self._rows, privacy=options.privacy, register=options.register, **made)
-
-    def _open(self) -> Holdout:
-        path = self._options.path
-        if path is None:
-            raise LedgerError(
-                "this test set is in memory only, and only the process that made it can ask. Make it durable with "
-                "TestSet(…, path='test.everhold'), and other processes can ask too."
-            )
-        try:
-            holdout = patiently(lambda: self._unless_here(lambda: Holdout.open(path, data=self._rows)))
-        except DataError as error:
-            raise DataError(
-                f"{path} was made with other columns: {error} Expected the same X, label= and pairs= as then."
-            ) from None
-        pool = self._prior.pool(np.random.default_rng(0))
-        promised = None if self._options.privacy is None else self._options.privacy.terms
-        difference = made_with(holdout, pool, {**self._options.holdout_settings, "privacy": promised})
-        if difference is not None:
-            holdout.release()
-            raise LedgerError(f"{path} was made with {difference}. Expected the same as then, or a new path for other rows.")
-        self._holdout = holdout
-        return holdout
-
-    def _unless_here(self, work: Callable[[], T]) -> T:
-        """Refuse at once where this process itself has the study open, and nothing under way that could end."""
-        try:
-            return work()
-        except LedgerBusy as busy:
-            if busy.holder != str(os.getpid()):
-                raise
-            others = [one for one in _MADE_HERE if one is not self and one.path == self.path]
-            if others and not any(one._waits_open for one in others):
-                raise  # one of them is in a turn, and gives it up
-            raise LedgerError(
-                f"this process has {self.path} open already. Expected one TestSet for each path: use the object that you "
-                "have, or give the file up first with its release(), and then open it here."
-            ) from None
-
-    @property
-    def _waits_open(self) -> bool:
-        """Whether it has the study open between its turns, and so for as long as it likes."""
-        if self._turns or self._others_may_ask or self._holdout is None or not self._holdout.usable:
-            return False
-        store = self._holdout.session.journal.store
-        return store is not None and not store.paused
-
     @contextmanager
     def turn(self) -> Iterator[Holdout]:
         """The holdout, for one act, one thread at a time. Between the turns of a shared test set others may ask."""
-        with self._lock:
-            self._turns += 1
-            try:
-                holdout = self._ready()
-                try:
-                    yield holdout
-                finally:
-                    if self._others_may_ask:
-                        holdout.pause()
-            finally:
-                self._turns -= 1
-
-    def _ready(self) -> Holdout:
-        holdout = self._holdout
-        if holdout is None or not holdout.usable:
-            return self._open()
-        try:
-            patiently(lambda: self._unless_here(holdout.resume))
-        except LedgerBusy:
-            raise
-        except (LedgerError, ReplayError):  # not the file it was: the whole of it is read again
-            holdout.release()
-            return self._open()
-        return holdout
+        with self._study.turn() as holdout:
+            yield holdout
 
     def release(self) -> None:
         """Give up the study's file, so that other processes may ask; the next score opens it again."""
-        with self._lock:
-            if self._holdout is not None and self._options.path is not None:
-                self._holdout.release()
-                self._holdout = None
+        self._study.release()
 
     def open_to_processes(self) -> None:
         """Make ready for other processes: the rows go into a file for the owner alone, and others may ask between scores."""
-        path = self._options.path
-        if path is None:
-            raise LedgerError(
-                "this test set is in memory only, so other processes cannot ask it. Make it durable with "
-                "TestSet(…, path='test.everhold')."
-            )
-        with self._lock:
-            if not self._others_may_ask or not rows_file(path).exists():
-                save_rows(path, self._given)
-            self._others_may_ask = True
-            if self._holdout is not None:
-                self._holdout.pause()
+        self._study.open_to_processes(self._given)
 
     @classmethod
     def from_rows_file(cls, content: dict[str, Any]) -> TestSet:
         """In another process: the same test set again, from the content of its rows file."""
         test = cls.from_options(content["X"], content["y"], content["options"], reference=content["reference"])
-        with test._lock:
-            test._others_may_ask = True
-            if test._holdout is not None:
-                test._holdout.pause()
+        test._study.let_others_ask()
         return test
 
     @property
     def holdout(self) -> Holdout:
         """The holdout inside: every score goes through it."""
-        with self._lock:
-            return self._ready()
+        return self._study.ready()
 
     # scores --------------------------------------------------------------------------------------------------------
 
@@ -457,7 +335,8 @@ class TestSet:
         found = self._turned(
             lambda holdout: self._acts.ask(holdout, chosen_metric, outputs, self._group(holdout, given), expect)
         )
-        return self._warn_of_overlap(self._noted("score", outputs.title, given, found))
+        self._advice.after_score(found)
+        return self._noted("score", outputs.title, given, found)
 
     def read(
         self,
@@ -482,7 +361,8 @@ class TestSet:
         found = self._turned(
             lambda holdout: self._acts.read(holdout, chosen_metric, outputs, self._group(holdout, given), expect)
         )
-        self._warn_of_readings(chosen_metric.name, given, found)
+        if given is None:
+            self._advice.after_reading(found)
         return self._noted("read", outputs.title, given, found)
 
     def score_predictions(
@@ -622,7 +502,7 @@ class TestSet:
         """
         chosen_metric = self._metric(metric)
         outputs = self.sides.outputs(model, chosen_metric)
-        with self._lock:
+        with self._study.lock:
             same = self._acts.entries.same_as(outputs, chosen_metric.name)
         if same is not None:
             return same.entry
@@ -651,7 +531,7 @@ class TestSet:
 
     def history(self) -> History:
         """The scores that were returned in this process: a list that is also a table (`to_frame`) and a picture (`plot`)."""
-        with self._lock:
+        with self._study.lock:
             return History(self._history)
 
     def plot(self, ax: Any = None, *, metric: str | None = None) -> Any:
@@ -664,14 +544,14 @@ class TestSet:
         return self.history().plot(ax, metric=metric)
 
     def _noted(self, act: str, name: str, given: str | None, score: S) -> S:
-        with self._lock:
+        with self._study.lock:
             self._history.append(ScoredModel(act, f"{name} given {given}" if given else name, score))
         return score
 
     @property
     def entries(self) -> list[Entry]:
         """All candidates that were entered."""
-        with self._lock:
+        with self._study.lock:
             return [one.entry for one in self._acts.entries]
 
     def _turned(self, work: Callable[[Holdout], T]) -> T:
@@ -683,20 +563,6 @@ class TestSet:
                 self.exhausted = refusal
                 raise
 
-    def _warn_of_overlap(self, score: Score) -> Score:
-        """Warn once where the intervals of many scores overlap."""
-        low, high, count = self._overlap.get(score.metric, (-inf, inf, 0))
-        low, high, count = max(low, score.low), min(high, score.high), count + 1
-        self._overlap[score.metric] = low, high, count
-        if count == _OVERLAPPING_SCORES and low <= high:
-            warnings.warn(
-                f"all {count} intervals overlap, so these scores do not tell the models apart. To find the best of many, "
-                "enter them with test.enter(model) and ask test.winner().",
-                SearchWarning,
-                stacklevel=3,
-            )
-        return score
-
     def _warn_if_unrecognised(self, what: tuple[object, ...], models: Sequence[Any], outputs: Sequence[Outputs]) -> None:
         """Say that a model of somebody's own code is asked about anew, although the same object was asked about before."""
         if self._acts.asked_before(what, models, outputs):
@@ -707,21 +573,6 @@ class TestSet:
                 "instead of asking again; test.history() has it.",
                 SearchWarning,
                 stacklevel=4,
-            )
-
-    def _warn_of_readings(self, metric: str, given: str | None, score: Score) -> None:
-        """Warn once where many models are read one after the other, as a search would."""
-        if given is not None:
-            return
-        rounds = self._readings.setdefault(metric, set())
-        rounds.add(score.round)
-        if len(rounds) == _MANY_READINGS + 1 and not self._told_of_readings:
-            self._told_of_readings = True
-            warnings.warn(
-                f"{len(rounds)} models were read one by one, and each reading makes all later intervals wider: the last one "
-                f"is {score.interval}. To find the best of many, enter them with test.enter(model) and ask test.winner().",
-                SearchWarning,
-                stacklevel=3,
             )
 
     def _group(self, holdout: Holdout, given: str | None) -> Group | None:
@@ -792,13 +643,9 @@ class TestSet:
 
         return stop
 
-    @property
-    def _closed(self) -> bool:
-        return self._holdout is not None and bool(getattr(self._holdout.session.mechanism, "closed", False))
-
     def _require_open(self) -> None:
         """Refuse a candidate that could never be judged."""
-        if self._closed:
+        if self._study.closed:
             raise HoldoutClosed(
                 "this test set was closed by its last act, and no candidate can be judged any more. Enter models before "
                 "close(), or make a test set of fresh rows."
@@ -806,18 +653,18 @@ class TestSet:
 
     def __repr__(self) -> str:
         draws = "pairs" if self._options.pairs else "rows"
-        holdout = self._holdout
+        holdout = self._study.holdout
         asked = (
             ""
             if holdout is None
             else f", rounds: {holdout.rounds:,}, surprises: {holdout.surprises:,}, {holdout.price:.1f} nats"
         )
-        closed = ", closed" if self._closed else ""
+        closed = ", closed" if self._study.closed else ""
         size = f"{len(self.sides.private_draws.index):,} private {draws}"
         return f"TestSet({self.task}, {size}{asked}{closed}; prior: {self.prior})"
 
     def _repr_html_(self) -> str:
-        holdout = self._holdout
+        holdout = self._study.holdout
         facts = {
             "task": self.task,
             "private": f"{len(self.sides.private_draws.index):,} {'pairs' if self._options.pairs else 'rows'}",
@@ -826,7 +673,7 @@ class TestSet:
         }
         if holdout is not None:
             facts |= {"rounds": f"{holdout.rounds:,}", "surprises": f"{holdout.surprises:,}", "nats": f"{holdout.price:.1f}"}
-        if self._closed:
+        if self._study.closed:
             facts["state"] = "closed"
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items()

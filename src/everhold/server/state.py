@@ -31,7 +31,8 @@ from everhold.server.signins import SignIns
 from everhold.server.study_writer import StudyWriter
 from everhold.server.time_grid import TimeGrid
 from everhold.server.tokens import Token, Tokens
-from everhold.session.study import audit_study, require_head
+from everhold.session.study import require_head
+from everhold.session.study_audit import audit_study
 
 __all__ = ["Served", "ServerState"]
 

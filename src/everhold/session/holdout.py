@@ -6,7 +6,6 @@ Every question and every act, from every interface, goes through one of two meth
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
@@ -16,30 +15,30 @@ from everhold.acts import BestOf, Certify, Close, CompareTwo, IsBetter, Read, Re
 from everhold.bounds.privacy import Privacy, PrivacyAccount
 from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.data.sample import EngineName, Sample
-from everhold.errors import LedgerError, PrecisionExhausted, QuestionError, ReferenceWarning, SettingError, outside
+from everhold.errors import LedgerError, PrecisionExhausted, QuestionError
 from everhold.ledger.audit import Audit
 from everhold.ledger.log import Log
 from everhold.ledger.logged_act import in_order, logged_act
 from everhold.ledger.reader import as_asked, logged_finding, logged_round
 from everhold.mechanism.rules import Rule
-from everhold.mechanism.tolerance import Anytime, ToleranceInputs, TolerancePolicy
+from everhold.mechanism.tolerance import TolerancePolicy
 from everhold.plots import Point, session_figure
 from everhold.priors.pool import Prior
 from everhold.priors.split import Split
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.protocol import P
-from everhold.queries.rng import fresh_seed
 from everhold.queries.round_act import RoundAct
 from everhold.results import html_table
-from everhold.session.outlook import next_reading_text, outlook, small_reference
+from everhold.session.outlook import next_reading_text, outlook
 from everhold.session.private_acts import acts_of
 from everhold.session.public import PublicSide, declared_columns
-from everhold.session.registered import forget_rows, register_private_rows, register_rows, warn_of_studies
+from everhold.session.registered import warn_of_studies
 from everhold.session.session import Session
 from everhold.session.settings import HoldoutOptions, OverlapRule, RuleName, Settings
 from everhold.session.setup import Setup, new_setup
-from everhold.session.study import audit_study, create_study, open_study, rehearse_study, require_new
+from everhold.session.study import new_study, open_study, rehearse_study
+from everhold.session.study_audit import audit_study
 from everhold.statistics import checked_statistic, is_statistic, require_no_expect
 from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.groups import By
@@ -150,7 +149,7 @@ class Holdout:
             "overlap": overlap,
             "rounds": rounds,
         }
-        self._start(_setup_of(data, prior, options))
+        self._start(new_setup(data, prior, options))
         warn_of_studies(self.session.sample)
 
     @classmethod
@@ -199,16 +198,7 @@ class Holdout:
                 remembers what was charged.
             options: as for `Holdout`.
         """
-        require_new(Path(path))
-        if privacy is not None:
-            return _private_study(Path(path), data, prior, privacy, register, options)
-        setup = _setup_of(data, prior, options)
-        if register:
-            warn_of_studies(setup.session.sample)
-        fingerprint = create_study(Path(path), setup, data)
-        if register:
-            register_rows(Path(path), fingerprint, setup.session.sample)
-        return Holdout._from_setup(setup)
+        return Holdout._from_setup(new_study(Path(path), data, prior, options, privacy, register=register))
 
     @staticmethod
     def open(
@@ -748,65 +738,6 @@ class Holdout:
             ("state", "closed" if self.closed else "open"),
         ]
         return html_table(["everhold holdout", ""], [(escape(name), escape(value)) for name, value in facts])
-
-
-def _checked_setup(data: object, prior: Prior | Split | None, settings: Settings, table_options: dict[str, Any]) -> Setup:
-    """A new session; a reference that is much too small is worth a warning."""
-    setup = new_setup(data, prior, settings, **table_options)
-    pool = setup.public.pool
-    _require_promise_for_one_ask(setup)
-    if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
-        warnings.warn(ReferenceWarning(advice), stacklevel=outside())
-    return setup
-
-
-def _require_promise_for_one_ask(setup: Setup) -> None:
-    """Refuse a promised precision that not even the first ask could keep."""
-    policy, pool = setup.settings.tolerance_policy(), setup.public.pool
-    if isinstance(policy, Anytime) or pool is None:
-        return
-    others = setup.session.size - setup.settings.known_rows
-    shift = 2.0 * setup.settings.known_rows / max(others, 1)
-    try:
-        policy.tolerance(ToleranceInputs(0.0, setup.mechanism.price, others, pool.draws, shift))
-    except PrecisionExhausted as refusal:
-        raise SettingError(
-            f"this precision cannot be promised: the first question would be refused. {refusal} Expected a larger "
-            "half_width; or leave it out, and read what must be precise."
-        ) from None
-
-
-def _setup_of(data: object, prior: Prior | Split | None, options: HoldoutOptions, privacy: Privacy | None = None) -> Setup:
-    """A new session from options as one value."""
-    given: dict[str, Any] = dict(options)
-    table_options = {name: given.pop(name, None) for name in ("schema", "unit", "memory_limit")}
-    table_options["engine"] = given.pop("engine", "auto")
-    seed = given.pop("seed", None)
-    terms = None if privacy is None else privacy.terms
-    settings = Settings(**given, seed=fresh_seed() if seed is None else seed, privacy=terms)
-    return _checked_setup(data, prior, settings, table_options)
-
-
-def _private_study(
-    path: Path, data: object, prior: Prior | Split, privacy: Privacy, register: bool, options: HoldoutOptions
-) -> Holdout:
-    """A durable study with a privacy promise. There is none in memory: it could be made again with a full budget."""
-    if not isinstance(privacy, Privacy):
-        raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
-    setup = _setup_of(data, prior, options, privacy)
-    entered: list[str] = []
-
-    def enter(fingerprint: str) -> None:
-        register_private_rows(path, fingerprint, setup.session.sample)
-        entered.append(fingerprint)
-
-    try:
-        create_study(path, setup, data, enter if register else None)
-    except BaseException:
-        for fingerprint in entered:
-            forget_rows(path, fingerprint)
-        raise
-    return Holdout._from_setup(setup)
 
 
 def holdout_without_rows(path: str | Path) -> Holdout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,19 +14,22 @@ from everhold.data.sample import EngineName, Sample
 from everhold.data.schema import Schema
 from everhold.data.source import Frame, as_source
 from everhold.data.table import RowTable
-from everhold.errors import PriorError
+from everhold.errors import PrecisionExhausted, PriorError, ReferenceWarning, SettingError, outside
 from everhold.ledger.journal import Journal
+from everhold.mechanism.tolerance import Anytime, ToleranceInputs
 from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
 from everhold.priors.split import Split
-from everhold.queries.rng import stream_rng
+from everhold.queries.rng import fresh_seed, stream_rng
+from everhold.session.outlook import small_reference
 from everhold.session.private_setup import require_private_rows, require_private_setup
 from everhold.session.public import PublicSide, build_mechanism
 from everhold.session.session import Session
+from everhold.session.settings import HoldoutOptions, Settings
 
 if TYPE_CHECKING:
+    from everhold.bounds.privacy import Privacy
     from everhold.mechanism.everhold import Everhold, EverholdProposal
-    from everhold.session.settings import Settings
 
 __all__ = ["Setup", "new_setup"]
 
@@ -82,7 +86,23 @@ class Setup:
         return cls(session, mechanism, public, settings, prior, unit, split)
 
 
-def new_setup(
+def new_setup(data: object, prior: Prior | Split | None, options: HoldoutOptions, privacy: Privacy | None = None) -> Setup:
+    """A new session, from what a user gives. A reference that is much too small is worth a warning."""
+    given: dict[str, Any] = dict(options)
+    table_options = {name: given.pop(name, None) for name in ("schema", "unit", "memory_limit")}
+    table_options["engine"] = given.pop("engine", "auto")
+    seed = given.pop("seed", None)
+    terms = None if privacy is None else privacy.terms
+    settings = Settings(**given, seed=fresh_seed() if seed is None else seed, privacy=terms)
+    setup = _setup_of(data, prior, settings, **table_options)
+    _require_promise_for_one_ask(setup)
+    pool = setup.public.pool
+    if pool is not None and (advice := small_reference(setup.session.size, pool.draws)) is not None:
+        warnings.warn(ReferenceWarning(advice), stacklevel=outside())
+    return setup
+
+
+def _setup_of(
     data: object,
     prior: Prior | Split | None,
     settings: Settings,
@@ -92,7 +112,7 @@ def new_setup(
     engine: EngineName,
     memory_limit: str | None,
 ) -> Setup:
-    """A new session, from what a user gives."""
+    """A new session over these rows."""
     if not isinstance(prior, Prior | Split):
         given = "missing" if prior is None else f"of type {type(prior).__name__}"
         raise PriorError(
@@ -119,6 +139,22 @@ def new_setup(
     if compare and public.pool is not None:
         require_independent(sample, public.pool.rows)
     return Setup.start(sample, public, settings, prior, unit, split)
+
+
+def _require_promise_for_one_ask(setup: Setup) -> None:
+    """Refuse a promised precision that not even the first ask could keep."""
+    policy, pool = setup.settings.tolerance_policy(), setup.public.pool
+    if isinstance(policy, Anytime) or pool is None:
+        return
+    others = setup.session.size - setup.settings.known_rows
+    shift = 2.0 * setup.settings.known_rows / max(others, 1)
+    try:
+        policy.tolerance(ToleranceInputs(0.0, setup.mechanism.price, others, pool.draws, shift))
+    except PrecisionExhausted as refusal:
+        raise SettingError(
+            f"this precision cannot be promised: the first question would be refused. {refusal} Expected a larger "
+            "half_width; or leave it out, and read what must be precise."
+        ) from None
 
 
 def _require_same_columns(rows: Any, public: RowTable) -> None:

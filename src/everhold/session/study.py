@@ -1,4 +1,4 @@
-"""A study's life on disk: create, open, rehearse and audit a file."""
+"""A study's life on disk: create, open and rehearse a file."""
 
 from __future__ import annotations
 
@@ -6,47 +6,87 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from everhold.bounds.privacy import Privacy
 from everhold.clock import timestamp
 from everhold.data.database_urls import Postgres, Spark, at_url, is_url
 from everhold.data.sample import EngineName, Sample
 from everhold.data.source import as_source
-from everhold.errors import DataError, EverholdError, LedgerError, QuestionError
-from everhold.ledger.audit import Audit, audit
-from everhold.ledger.codec import ActEndEntry, ActStartEntry, FindingEntry, Repeat, RoundEntry, question_to_dict, read_entry
+from everhold.errors import DataError, LedgerError, SettingError
+from everhold.ledger.codec import read_entry
 from everhold.ledger.guard import Guard
 from everhold.ledger.journal import Journal
-from everhold.ledger.rounds import ActStart, RecordedAct, RecordedFinding, Round
-from everhold.ledger.sqlite_format import check_pages
 from everhold.ledger.store import Head, Record, Store
 from everhold.ledger.study import Secret, Study, fresh_id
 from everhold.priors.fixed import FixedPrior
 from everhold.priors.pool import Pool, Prior
 from everhold.priors.split import Split
-from everhold.progress import NO_BAR, progress_bar
-from everhold.queries.answer import Answer
+from everhold.progress import progress_bar
 from everhold.queries.rng import stream_rng
-from everhold.session.public import PublicSide, build_mechanism, declared_columns
-from everhold.session.registered import HeadNotes, RegisteredStudy, require_known_head, study_of_head
-from everhold.session.settings import Settings
-from everhold.session.setup import Setup
+from everhold.session.public import PublicSide
+from everhold.session.registered import (
+    HeadNotes,
+    RegisteredStudy,
+    forget_rows,
+    register_private_rows,
+    register_rows,
+    require_known_head,
+    study_of_head,
+    warn_of_studies,
+)
+from everhold.session.settings import HoldoutOptions, Settings
+from everhold.session.setup import Setup, new_setup
 from everhold.session.shield import PrivacyShield
-from everhold.statistics import statistic
-from everhold.statistics.declared import DeclaredColumns
-from everhold.statistics.statistic import QuestionBatch, run
 from everhold.version import VERSION
 
-__all__ = ["audit_study", "create_study", "open_study", "rehearse_study", "require_head", "require_new"]
+__all__ = [
+    "kept_public",
+    "new_study",
+    "open_study",
+    "record_count",
+    "rehearse_study",
+    "require_head",
+    "study_and_records",
+]
 
 
-def require_new(path: Path) -> None:
-    """Refuse to write over a study."""
+def new_study(
+    path: Path, data: object, prior: Prior | Split, options: HoldoutOptions, privacy: Privacy | None, *, register: bool
+) -> Setup:
+    """Make a study: refused before a row is read if its file exists, and if a private one is in the registry already."""
     if path.exists():
         raise LedgerError(f"{path} exists already. Open it with Holdout.open, or choose another name.")
+    if privacy is not None and not isinstance(privacy, Privacy):
+        raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
+    setup = new_setup(data, prior, options, privacy)
+    sample = setup.session.sample
+    if not register:
+        _create(path, setup, data)
+    elif privacy is None:
+        warn_of_studies(sample)
+        register_rows(path, _create(path, setup, data), sample)
+    else:
+        _create_entered(path, setup, data)
+    return setup
 
 
-def create_study(path: Path, setup: Setup, data: object, enter: Callable[[str], None] | None = None) -> str:
+def _create_entered(path: Path, setup: Setup, data: object) -> None:
+    """Enter a private study before it is written: the registry may refuse it. What was not made is not in it."""
+    entered: list[str] = []
+
+    def enter(fingerprint: str) -> None:
+        register_private_rows(path, fingerprint, setup.session.sample)
+        entered.append(fingerprint)
+
+    try:
+        _create(path, setup, data, enter)
+    except BaseException:
+        for fingerprint in entered:
+            forget_rows(path, fingerprint)
+        raise
+
+
+def _create(path: Path, setup: Setup, data: object, enter: Callable[[str], None] | None = None) -> str:
     """Write a new study's file and key, and record the session in it from now on. Returns its rows' fingerprint.
 
     `enter` gets the fingerprint before anything is written, and may refuse.
@@ -92,12 +132,12 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
     """A study's session as its record left it, for asking."""
     store = Store.open(path, write=True)
     try:
-        study, settings, records = _begin(store, expect_head)
+        study, settings, records = study_and_records(store, expect_head)
         require_known_head(study.fingerprint, store)
         guard = None
         if settings.privacy is not None:
             guard = Guard.open(store.path)
-            study, settings, records = _begin(store, str(guard.head))
+            study, settings, records = study_and_records(store, str(guard.head))
         sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
         before = _counts(setup)
@@ -144,13 +184,13 @@ def rehearse_study(path: Path) -> Setup:
     """A study's session without its private rows: the public side can be tried, and nothing can be asked."""
     store = Store.open(path, write=False)
     try:
-        study, settings, records = _begin(store, None)
+        study, settings, records = study_and_records(store, None)
         return _restored(study, settings, Sample(study.rows), records, store, Journal())
     finally:
         store.close()
 
 
-def _begin(store: Store, expect_head: str | None) -> tuple[Study, Settings, Iterator[Record]]:
+def study_and_records(store: Store, expect_head: str | None) -> tuple[Study, Settings, Iterator[Record]]:
     """The first record of a study, and the records that follow."""
     records = _expected_records(store, expect_head)
     study = Study.read(next(records))
@@ -160,16 +200,16 @@ def _begin(store: Store, expect_head: str | None) -> tuple[Study, Settings, Iter
 def _restored(
     study: Study, settings: Settings, sample: Sample, records: Iterator[Record], store: Store, journal: Journal
 ) -> Setup:
-    public, prior = _kept_public(study, settings)
+    public, prior = kept_public(study, settings)
     setup = Setup.start(sample, public, settings, prior, study.unit, study.split, journal)
     kinds = public.schema.kinds
-    with progress_bar("Opening the study", _length(store)) as bar:
+    with progress_bar("Opening the study", record_count(store)) as bar:
         entries = (read_entry(record, kinds, parse="surprises") for record in bar.over(records))
         setup.session.recorder.restore(entries, store.path)
     return setup
 
 
-def _length(store: Store) -> int | None:
+def record_count(store: Store) -> int | None:
     """How many records a file says it has; None where it cannot be read, which is reported elsewhere."""
     try:
         return store.last()
@@ -177,7 +217,7 @@ def _length(store: Store) -> int | None:
         return None
 
 
-def _kept_public(study: Study, settings: Settings) -> tuple[PublicSide, Prior]:
+def kept_public(study: Study, settings: Settings) -> tuple[PublicSide, Prior]:
     """The public side of a study, as it kept it."""
     prior = FixedPrior(Pool(study.reference, study.weights, study.draws), study.density, study.prior)
     return PublicSide(prior, settings.seed, study.schema, study.unit), prior
@@ -257,160 +297,3 @@ def _expected_records(store: Store, expect_head: str | None) -> Iterator[Record]
                 "second time."
             )
     return store.records()
-
-
-# audit ----------------------------------------------------------------------------------------------------------------
-
-
-def audit_study(
-    path: Path,
-    *,
-    expect_head: str | None = None,
-    progress: Callable[[int], None] | None = None,
-    records: int | None = None,
-) -> Audit:
-    """Check a study's file: its chain, its bytes, every round and every finding again. `Holdout.audit_file` says more.
-
-    With `records`, only so many of them are replayed: a server shows nothing of rounds whose answers were not sent yet.
-    """
-    try:
-        store, data = Store.snapshot(path)
-    except LedgerError as error:
-        return Audit(0, 0, 0, str(error))
-    try:
-        study, settings, following = _begin(store, expect_head)
-        public, _ = _kept_public(study, settings)
-        mechanism = build_mechanism(study.rows, public, settings)
-        declared = declared_columns(mechanism, study.schema, 1)
-        with NO_BAR if progress is not None else progress_bar("Replaying", _length(store)) as bar:
-            record = _AuditedRecords(study, declared, bar.over(following), progress or (lambda _: None), records)
-            result = audit(mechanism, record.rounds())
-        if result.ok:
-            check_pages(path, data, records=record.count, written_by=record.written_by or study.written_by)
-    except LedgerError as error:
-        return Audit(0, 0, 0, str(error))
-    except (ArithmeticError, EverholdError, LookupError, RecursionError, TypeError, ValueError) as error:
-        return Audit(0, 0, 0, f"{path} cannot be read as a study ({type(error).__name__}: {error})")
-    finally:
-        store.close()
-    return result
-
-
-class _AuditedRecords:
-    """The records of a study on their way to an audit: what is not a round is checked here."""
-
-    def __init__(
-        self,
-        study: Study,
-        declared: DeclaredColumns,
-        records: Iterator[Record],
-        progress: Callable[[int], None],
-        most: int | None,
-    ) -> None:
-        self._study, self._records, self._progress, self._most = study, records, progress, most
-        self._declared = declared
-        self._findings: set[str] = set()
-        self._requests: set[str] = set()
-        self._answers: dict[int, tuple[str | None, Answer]] = {}
-        self._done = 0
-        self._begun: ActStart | None = None
-        self.count, self.written_by = 1, 0
-
-    def rounds(self) -> Iterator[Round | RecordedAct]:
-        """Every round and act, in order."""
-        for record in self._records:
-            entry = read_entry(record, self._study.schema.kinds)
-            self.count, self.written_by = self.count + 1, entry.written_by
-            if self._most is not None and self.count > self._most:
-                continue
-            if isinstance(entry, FindingEntry):
-                self._check_finding(entry.finding)
-                continue
-            if isinstance(entry, ActStartEntry):
-                if self._begun is not None:
-                    raise LedgerError("an act in the ledger begins before the one before it has ended.")
-                self._begun = entry.begun
-                continue
-            if isinstance(entry, ActEndEntry):
-                if self._begun is None:
-                    raise LedgerError("an act in the ledger ends that never began.")
-                begun, self._begun = self._begun, None
-                self._check_parts(begun)
-                yield RecordedAct(begun, entry.done, self._done)
-                continue
-            self._check_request(entry)
-            if isinstance(entry, Repeat):
-                continue
-            self._done += 1
-            self._progress(entry.round.number)
-            if entry.round.act.kind != "ask":
-                self._check_announced(entry)
-                if entry.round.act.part == entry.round.act.parts:
-                    self._begun = None
-            if entry.round.is_text:
-                self._answers[entry.round.number] = entry.round.name, entry.round.answer
-            yield entry.round
-
-    def _check_parts(self, begun: ActStart) -> None:
-        """A verdict by intervals is priced for as many intervals as its questions take."""
-        if begun.kind != "compare" or begun.options.get("method") not in ("intervals", "noisy intervals"):
-            return
-        try:
-            parts = sum(
-                len(next(statistic(entry["name"], entry["arguments"]).steps(self._declared)))
-                if entry["kind"] == "statistic"
-                else 1
-                for entry in begun.asked
-            )
-        except (KeyError, TypeError, ValueError, StopIteration, QuestionError) as error:
-            raise LedgerError(f"a recorded verdict cannot be computed again ({type(error).__name__}).") from None
-        if parts != begun.options.get("parts"):
-            raise LedgerError(f"a recorded verdict was priced for {begun.options.get('parts')} intervals, not {parts}.")
-
-    def _check_announced(self, entry: RoundEntry) -> None:
-        """A reading is one that was announced before it was made, with the same options."""
-        past, begun = entry.round, self._begun
-        if begun is None or begun.kind != past.act.kind or past.act.parts != len(begun.asked):
-            raise LedgerError(f"round {past.number} is a reading that was not announced.")
-        spend = None if past.act.spend is None else str(past.act.spend)
-        index = past.act.part - 1
-        asked = question_to_dict(past.question)
-        try:
-            options = begun.options["spend"], begun.options["expect"][index], begun.options["requests"][index]
-        except (KeyError, IndexError, TypeError):
-            raise LedgerError("an act in the ledger has other options than it can have.") from None
-        named = asked | {"name": past.name, "title": past.title} if asked["kind"] == "values" else asked
-        if begun.asked[index] != named or options != (spend, past.act.expect, entry.asked_by.request_id):
-            raise LedgerError(f"round {past.number} is another reading than was announced.")
-
-    def _check_request(self, entry: RoundEntry | Repeat) -> None:
-        request = entry.asked_by.request_id
-        if request is not None and request in self._requests:
-            raise LedgerError(f"request id {request!r} was answered twice.")
-        if isinstance(entry, Repeat) and not 1 <= entry.number <= self._done:
-            raise LedgerError(f"a repeat in the ledger belongs to round {entry.number}, which is not there.")
-        if request is not None:
-            self._requests.add(request)
-
-    def _check_finding(self, finding: RecordedFinding) -> None:
-        """The same statistic from the recorded answers gives the same result, bit for bit."""
-
-        used = dict(self._answers[number] for number in finding.rounds if number in self._answers)
-
-        def answers(batch: QuestionBatch) -> list[Answer]:
-            missing = [query.name for query in batch if query.name not in used]
-            if missing:
-                raise LedgerError(f"a recorded {finding.statistic} rests on a question that is not there: {missing[0]}.")
-            return [used[query.name] for query in batch]
-
-        if finding.key in self._findings:
-            raise LedgerError(f"a recorded {finding.statistic} stands in the ledger twice.")
-        self._findings.add(finding.key)
-        declared = replace(self._declared, most_cells=len(self._answers))  # each cell has a recorded answer
-        try:
-            asked = statistic(finding.statistic, finding.arguments)
-            result: Any = run(asked.steps(declared), answers)
-        except QuestionError as error:
-            raise LedgerError(f"a recorded {finding.statistic} cannot be computed again: {error}") from None
-        if isinstance(result, Answer) or RecordedFinding.of(asked, result).key != finding.key:
-            raise LedgerError(f"a recorded {finding.statistic} does not follow from its rounds.")
