@@ -123,7 +123,7 @@ def by_everhold(
     )
     if read_first:
         shares = [session.query(lambda rows, i=i: rows[f"a{i}"]) for i in range(ATTRIBUTES)]
-        read_parts(session, shares, asked_by=session.asked_by(None, None), numbers=iter(range(1, ATTRIBUTES + 1)))
+        read_parts(session, shares, asked_by=session.stamp(None, None), numbers=iter(range(1, ATTRIBUTES + 1)))
     largest = population = width = 0.0
     for number, question in enumerate(questions):
         try:

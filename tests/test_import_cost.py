@@ -31,7 +31,7 @@ def test_a_holdout_in_memory_needs_numpy_alone():
         "held.ask('x > 30')"
     )
     assert _loaded(code) == {"numpy"}
-    assert "duckdb" in _loaded("import everhold.data.files as files; files.connection()")  # the check can see it
+    assert "duckdb" in _loaded("import everhold.data.duckdb_files as files; files.connection()")  # the check can see it
 
 
 def test_help_loads_no_command():

@@ -323,4 +323,4 @@ def test_every_tool_refuses_arguments_that_it_does_not_know(study, name, argumen
         (found,) = asyncio.run(_each(tools(holdout, "patients"), [(name, arguments)]))
         assert found.is_error
         assert holdout.rounds == 0
-        assert not holdout.journal.acts
+        assert not holdout.journal.recorded_acts

@@ -21,7 +21,7 @@ from everhold.games.play import play
 from everhold.games.search import search_attack
 from everhold.games.singling_out import single_out
 from everhold.progress import NO_BAR, progress_bar
-from everhold.session import acts, recorder, session
+from everhold.session import recorder, session, session_acts
 
 
 class Terminal(io.StringIO):
@@ -78,7 +78,7 @@ def drawn(monkeypatch):
 
     monkeypatch.setattr(progress, "_clock", later)
     monkeypatch.setattr(progress.threading, "Timer", lambda *_: types.SimpleNamespace(start=int, cancel=int))
-    for room in (session, recorder, acts):
+    for room in (session, recorder, session_acts):
         monkeypatch.setattr(room, "SHOWN_FROM", 2)
     return found
 

@@ -60,7 +60,7 @@ UNEXPORTED = {
         "Scale",
         "Words",
     ),  # short names of plain types, or of a wrapped call
-    *("ActingMechanism", "Acts", "DeclaredColumns", "TestSetOptions"),  # for the other rooms
+    *("ActingMechanism", "SessionActs", "DeclaredColumns", "TestSetOptions"),  # for the other rooms
     *("ActStart", "RecordedAct", "RecordedFinding", "Store"),  # what a journal keeps beside rounds
     *(
         "QuestionBatch",

@@ -226,7 +226,7 @@ def _returned(act: AnyAct, study: AnyStudy) -> dict[str, Any]:
 def _status_facts(study: AnyStudy) -> dict[str, Any]:
     """Where a study stands, here or behind a server."""
     if isinstance(study, Holdout):
-        acts, closed = len(study.journal.acts), study.closed
+        acts, closed = len(study.journal.recorded_acts), study.closed
         more = budget_facts(study.budget, acts=acts, closed=closed)
     else:
         status = study.status()

@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 import everhold as eh
-from everhold.gate.formats import read_outcomes
+from everhold.gate.outcome_files import read_outcomes
 from tests.adapters.systems import outcomes
 
 pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: make test-adapters")
@@ -86,7 +86,7 @@ def test_logs_are_outcomes(tmp_path, log_format):
 
 WITHOUT = """
 import sys
-from everhold.gate import formats
+from everhold.gate import outcome_files
 formats.find_spec = lambda name: None
 try:
     print(sorted((case, sum(runs)) for case, runs in formats.read_outcomes(sys.argv[1]).runs.items()))

@@ -32,10 +32,10 @@ from everhold.bounds.code import (
     beyond_nats,
     choice_nats,
     claim_price,
-    generation_nats,
     integer_nats,
     reading_nats,
     step_nats,
+    succession_nats,
     tail_nats,
     verdict_nats,
 )
@@ -107,8 +107,8 @@ def test_the_other_forecasts():
     assert [round(math.exp(-verdict_nats(o)), 15) for o in ("first", "second", "neither")] == [0.25, 0.25, 0.5]
     assert close(choice_nats(Fraction(3, 7)), Fraction(3, 7))
     for g in range(1, 50):
-        assert close(generation_nats(g, None), Fraction(g, g + 1))
-        assert close(generation_nats(g, Fraction(1, 9)), Fraction(1, 9 * (g + 1)))
+        assert close(succession_nats(g, None), Fraction(g, g + 1))
+        assert close(succession_nats(g, Fraction(1, 9)), Fraction(1, 9 * (g + 1)))
 
 
 # ln 1/P against many digits
@@ -281,7 +281,7 @@ class Prices:
     nothing: float = NOTHING_NATS
     answered: float = ANSWERED_NATS
     choice: Callable[[Fraction], float] = choice_nats
-    generation: Callable[[int, Fraction | None], float] = generation_nats
+    generation: Callable[[int, Fraction | None], float] = succession_nats
     verdict: Callable[[str], float] = verdict_nats
     bit: Callable[[Code, bool], Code] = Code.bit
     parts: Callable[[int], int] = int
@@ -625,8 +625,8 @@ def test_prices_are_on_the_grid_and_above_the_formula():
         lambda: step_nats(-1),
         lambda: choice_nats(Fraction(0)),
         lambda: choice_nats(Fraction(3, 2)),
-        lambda: generation_nats(0, None),
-        lambda: generation_nats(-1, Fraction(1)),
+        lambda: succession_nats(0, None),
+        lambda: succession_nats(-1, Fraction(1)),
         lambda: verdict_nats("both"),
         lambda: Code(horizon=0),
         lambda: Code(asks=3, surprises=1, last=4),

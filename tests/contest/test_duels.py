@@ -95,14 +95,14 @@ class TestDuel:
         for first, second in (("ann", "bobb"), ("ann", "ann")):
             with pytest.raises(eh.QuestionError):
                 contest.duel(first, second)
-        assert not contest._counted.journal.acts
+        assert not contest._counted.journal.recorded_acts
 
     def test_lost_predictions_are_named_and_can_be_sent_again(self, contest, labels, tmp_path):
         for file in (tmp_path / "c.everhold.predictions").iterdir():
             file.write_bytes(b"?")
         with pytest.raises(eh.LedgerError, match="submit the same predictions again"):
             contest.finish()
-        assert not contest._counted.journal.acts
+        assert not contest._counted.journal.recorded_acts
         for file in (tmp_path / "c.everhold.predictions").iterdir():
             file.unlink()
         assert contest.submit("cid", right(labels, 0.55, 2)).state == "repeated"
@@ -357,7 +357,7 @@ class TestRecord:
         from everhold.ledger.rounds import ActStart
 
         plan = self.plan()
-        assert RankingPlan.read(ActStart("rank", plan.asked, plan.options)) == plan
+        assert RankingPlan.from_record(ActStart("rank", plan.asked, plan.options)) == plan
 
     @pytest.mark.parametrize(
         "outcome",
@@ -424,7 +424,7 @@ def test_a_last_ranking_spends_what_it_was_given(entries):
     price = plan.price(Budget(0.05))
     failing = np.exp(-plan.duel_nats(price)) + 2 * entries * np.exp(-plan.score_nats(price))
     assert failing == pytest.approx(np.exp(-price), rel=1e-9)
-    outcome = plan.outcome([False] * len(plan.pairs), [400] * entries)
+    outcome = plan.disclosed([False] * len(plan.pairs), [400] * entries)
     scores = plan.result(outcome, price)["scores"]
     assert scores == [[0.8, *binomial_interval(400, 400, 500, plan.score_nats(price))]] * entries
     single = replace(plan, last=False)

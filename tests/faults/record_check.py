@@ -9,10 +9,18 @@ from typing import Any
 
 import everhold as eh
 from everhold.acts import ACTS
-from everhold.ledger.codec import ActEndEntry, ActStartEntry, AnyEntry, FindingEntry, Repeat, RoundEntry, read_entry
+from everhold.ledger.codec import (
+    ParsedActEnd,
+    ParsedActStart,
+    ParsedFinding,
+    ParsedRecord,
+    ParsedRound,
+    Repeat,
+    parse_record,
+)
+from everhold.ledger.first_record import FirstRecord
 from everhold.ledger.rounds import ActEnd, ActStart
 from everhold.ledger.store import Store
-from everhold.ledger.study import Study
 from tests.faults.deeds import PLAIN, PRIVATE, Deed, is_about_a_round
 
 CHARGE = 4.0  # nats: an act of which nobody knows what it disclosed costs at least this
@@ -58,59 +66,59 @@ def check_record(path: Path, price: float) -> dict[str, int]:
     return counted
 
 
-def entries_of(path: Path) -> list[AnyEntry]:
+def entries_of(path: Path) -> list[ParsedRecord]:
     """Every record of a study but the first."""
     store = Store.open(path, write=False)
     records = store.records()
-    kinds = Study.read(next(records)).schema.kinds
-    entries = [read_entry(record, kinds, parse="surprises") for record in records]
+    kinds = FirstRecord.from_record(next(records)).schema.kinds
+    entries = [parse_record(record, kinds, parse="surprises") for record in records]
     store.close()
     return entries
 
 
 def _announced(path: Path, looked: Set[Deed]) -> None:
     """Private rows are read for an act only when the record says that it begins."""
-    begun = {entry.asked_by.request_id for entry in entries_of(path) if isinstance(entry, ActStartEntry)}
+    begun = {entry.asked_by.request_id for entry in entries_of(path) if isinstance(entry, ParsedActStart)}
     for one in looked:
         if one.kind not in PLAIN and not is_about_a_round(one.kind):  # there rows are read for the ask before it
             _require(one.request in begun, "an act is announced before private rows are read", one.request)
 
 
-def _dense_and_once(entries: list[AnyEntry]) -> None:
+def _dense_and_once(entries: list[ParsedRecord]) -> None:
     """Rounds are numbered without a gap, and no request was answered or charged twice."""
-    rounds = [entry.round.number for entry in entries if isinstance(entry, RoundEntry)]
+    rounds = [entry.round.number for entry in entries if isinstance(entry, ParsedRound)]
     _require(rounds == list(range(1, len(rounds) + 1)), "rounds are dense")
-    answered = Counter(entry.asked_by.request_id for entry in entries if isinstance(entry, RoundEntry | Repeat))
+    answered = Counter(entry.asked_by.request_id for entry in entries if isinstance(entry, ParsedRound | Repeat))
     answered += Counter(begun.request_id for begun in _done_acts(entries))
     answered.pop(None, None)
     for request, times in answered.items():
         _require(times == 1, "a request is answered once", request)
 
 
-def _done_acts(entries: list[AnyEntry]) -> Iterator[Any]:
-    return (entry.asked_by for entry in entries if isinstance(entry, ActEndEntry) and not entry.done.interrupted)
+def _done_acts(entries: list[ParsedRecord]) -> Iterator[Any]:
+    return (entry.asked_by for entry in entries if isinstance(entry, ParsedActEnd) and not entry.done.interrupted)
 
 
-def _ended_and_charged(entries: list[AnyEntry], price: float) -> dict[str, int]:
+def _ended_and_charged(entries: list[ParsedRecord], price: float) -> dict[str, int]:
     """Every act that began has ended; readings, and acts that were interrupted, made the next ask dearer by their price."""
     pending: ActStart | None = None
     last, owed = 0.0, 0.0
     counted: Counter[str] = Counter()
     for entry in entries:
         counted[type(entry).__name__] += 1
-        if isinstance(entry, ActStartEntry):
+        if isinstance(entry, ParsedActStart):
             _require(pending is None, "an act ends before the next one begins", pending)
             pending = entry.begun
             counted[pending.kind] += 1
-        elif isinstance(entry, ActEndEntry):
+        elif isinstance(entry, ParsedActEnd):
             if _is_free_look(pending, entry.done):
                 owed += CHARGE
             counted["interrupted"] += entry.done.interrupted
             pending = None
-        elif isinstance(entry, RoundEntry) and entry.round.act.kind != "ask":
+        elif isinstance(entry, ParsedRound) and entry.round.act.kind != "ask":
             owed += entry.round.charge - ROUNDING
             pending = None if entry.round.act.part == entry.round.act.parts else pending
-        elif isinstance(entry, RoundEntry):
+        elif isinstance(entry, ParsedRound):
             _require(entry.round.answer.price >= last + owed, "an interrupted act is charged", entry.round.number)
             last, owed = entry.round.answer.price, 0.0
     _require(pending is None, "every act that began has ended", pending)
@@ -128,7 +136,7 @@ def _is_free_look(begun: ActStart | None, done: ActEnd) -> bool:
     return begun.kind not in ACTS or not is_about_a_round(begun.kind)
 
 
-def _recorded(entries: list[AnyEntry], shown: Mapping[Deed, dict[str, Any]]) -> None:
+def _recorded(entries: list[ParsedRecord], shown: Mapping[Deed, dict[str, Any]]) -> None:
     """Everything that anybody saw stands in the file."""
     recorded = recorded_results(entries)
     seen = 0
@@ -139,12 +147,12 @@ def _recorded(entries: list[AnyEntry], shown: Mapping[Deed, dict[str, Any]]) -> 
     _require(seen >= len(shown), "something of every deed is in the ledger")
 
 
-def recorded_results(entries: list[AnyEntry]) -> set[Any]:
+def recorded_results(entries: list[ParsedRecord]) -> set[Any]:
     """All results in a ledger, frozen: answers in rounds and certificates, the rest in the ends of acts."""
-    answers = [entry.round.answer for entry in entries if isinstance(entry, RoundEntry)]
+    answers = [entry.round.answer for entry in entries if isinstance(entry, ParsedRound)]
     rounds = [one.to_dict() for answer in answers for one in (answer, answer.as_share())]
-    ends = [entry.done.result for entry in entries if isinstance(entry, ActEndEntry) and not entry.done.interrupted]
-    findings = [entry.finding.summary for entry in entries if isinstance(entry, FindingEntry)]
+    ends = [entry.done.result for entry in entries if isinstance(entry, ParsedActEnd) and not entry.done.interrupted]
+    findings = [entry.finding.summary for entry in entries if isinstance(entry, ParsedFinding)]
     return {frozen(one) for one in [*rounds, *ends, *findings]}
 
 

@@ -86,7 +86,7 @@ def kill(kills: int) -> None:
             print(f"\r{done:,} kills, {seen.total():,} results seen, all in the ledger", end="", flush=True)
     print()
     print("seen: " + ", ".join(f"{kind} {number:,}" for kind, number in sorted(seen.items())))
-    print(f"acts that began: {counted['ActStartEntry']:,}, of them interrupted and charged: {counted['interrupted']:,}")
+    print(f"acts that began: {counted['ParsedActStart']:,}, of them interrupted and charged: {counted['interrupted']:,}")
     assert counted["interrupted"] or kills < 100, "no kill met an act on its way: the loop tests too little"
 
 

@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from everhold.data import files
+from everhold.data import duckdb_files
 from everhold.data.engines import sql
 from tests.fuzz.engines import fuzz
 
@@ -32,7 +32,7 @@ def test_engines_agree_on_the_tables_of_the_controls():
 )
 def test_the_fuzz_finds_statistics_that_leave_nan_out(monkeypatch):
     """A positive control: the fault of the DuckDB engine that this fuzz was made for."""
-    quiet = files.connection
+    quiet = duckdb_files.connection
 
     def trusting(**settings):
         con = quiet(**settings)
@@ -46,8 +46,10 @@ def test_the_fuzz_finds_statistics_that_leave_nan_out(monkeypatch):
 def test_the_fuzz_finds_rows_that_are_mixed_up(monkeypatch):
     """A positive control: columns that are put together from two queries by their order."""
     turns = iter(range(10**9))
-    put = files._put
-    monkeypatch.setattr(files, "_put", lambda column, places: put(column, places)[:: -1 if next(turns) % 7 == 0 else 1])
+    put = duckdb_files._put
+    monkeypatch.setattr(
+        duckdb_files, "_put", lambda column, places: put(column, places)[:: -1 if next(turns) % 7 == 0 else 1]
+    )
     assert fuzz(11, tables=4).faults
 
 

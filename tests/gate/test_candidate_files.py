@@ -14,7 +14,7 @@ from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import InvalidOutcomes
 from everhold.gate import candidate_files
 from everhold.gate.file_forms import metric_lines
-from everhold.gate.formats import read_outcomes
+from everhold.gate.outcome_files import read_outcomes
 from everhold.gate.outcomes import Outcomes
 
 CASES = [f"c{number}" for number in range(8)]
@@ -124,7 +124,7 @@ def test_bytes_that_are_no_text(tmp_path):
 
 def test_of_a_huge_file_the_beginning_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(candidate_files, "MOST_BYTES", 60)
-    monkeypatch.setattr("everhold.gate.formats.MOST_BYTES", 60)
+    monkeypatch.setattr("everhold.gate.outcome_files.MOST_BYTES", 60)
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "a", "score": 1}\n{"id": "b", "score": 1, "output": "' + "x" * 1_000 + '"}\n')
     assert read_outcomes(path, strict=False).passes(["a", "b"]).tolist() == [SCORE_ONE, 0]

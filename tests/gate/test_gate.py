@@ -154,7 +154,7 @@ class TestChecks:
         same = shuffled(old)
         for _ in range(3):
             gate.check(same)
-        records = [act.begun for act, _ in gate.study.ready().journal.acts]
+        records = [act.begun for act, _ in gate.study.ready().journal.recorded_acts]
         assert len({begun.asked[0]["digest"] for begun in records}) == 3
         gate.study._holdout.pause()
 
@@ -233,7 +233,7 @@ class TestContracts:
         second = improved(first, 0.4, seed=2)
         assert gate.check(first).promoted
         assert gate.check(second).promoted
-        gate._gain = lambda holdout, plan, *_: plan.outcome(10, -400)  # a bad draw
+        gate._gain = lambda holdout, plan, *_: plan.disclosed(10, -400)  # a bad draw
         total = gate.finish()
         assert total.low == 2 * gate.rules.by / SCORE_ONE
         assert total.certified
@@ -478,7 +478,7 @@ def _rows(gate):
 class TestNonInterference:
     def test_other_cases_with_the_same_bits_give_the_same_bytes(self, tmp_path, monkeypatch):
         """Two sets of private outcomes with the same verdicts: every result and every status is equal."""
-        monkeypatch.setattr("everhold.ledger.study.secrets.token_hex", lambda size: "ab" * size)
+        monkeypatch.setattr("everhold.ledger.key_file.secrets.token_hex", lambda size: "ab" * size)
         seen = []
         for world in range(2):
             monkeypatch.setenv("EVERHOLD_HOME", str(tmp_path / f"home {world}"))

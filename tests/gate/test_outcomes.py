@@ -10,7 +10,7 @@ import pytest
 
 from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import InvalidOutcomes
-from everhold.gate.formats import read_expected, read_outcomes
+from everhold.gate.outcome_files import read_expected, read_outcomes
 from everhold.gate.outcomes import Outcomes
 
 WANTED = {"a": 1.0, "b": 0.0, "c": 0.5}

@@ -101,7 +101,7 @@ def test_keeping_is_cheap_and_promoting_costs_what_it_discloses():
 
 
 def test_nonsense_is_refused():
-    for wrong in (lambda: Code().checked("lost"), lambda: Code().checked("kept", 0), lambda: Code(checks=(1, 1, 1))):
+    for wrong in (lambda: Code().checked("lost"), lambda: Code().checked("kept", 0), lambda: Code(check_counts=(1, 1, 1))):
         with pytest.raises(SettingError):
             wrong()
 
@@ -131,7 +131,7 @@ def misses(runs, cases, candidates, *, price=None, seed=0, by=0):
             checked, candidate = plan(by=by), flipped(rng, incumbent)
             charge = checked.price(budget) if price is None else price
             found = promoted_index(checked, incumbent, [candidate], charge)
-            budget = checked.charge(budget, checked.outcome(found), interrupted=False)
+            budget = checked.charge(budget, checked.disclosed(found), interrupted=False)
             if found is not None:
                 missed += 1
                 break
@@ -159,7 +159,7 @@ def final_misses(runs, cases, candidates, *, charged, seed=1):
         for _ in range(candidates):
             checked, candidate = plan(certify="final"), flipped(rng, incumbent)
             found = promoted_index(checked, incumbent, [candidate], 0.0)
-            budget = checked.charge(budget, checked.outcome(found), interrupted=False)
+            budget = checked.charge(budget, checked.disclosed(found), interrupted=False)
             incumbent = incumbent if found is None else candidate
         price = GainPlan("", "", cases).price(budget if charged else Budget(DELTA))
         missed += total_gain(first, incumbent, price)[1] >= 0

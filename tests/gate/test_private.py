@@ -474,7 +474,7 @@ def phantoms(runs, *, price=None):
             candidate = np.where(rng.random(300) < 0.1, SCORE_ONE - incumbent, incumbent)
             charge = plan.price(budget) if price is None else price
             found = noisily_promoted_index(plan, incumbent, candidate, charge, TERMS, noise)
-            budget = plan.charge(budget, plan.outcome(found), interrupted=False)
+            budget = plan.charge(budget, plan.disclosed(found), interrupted=False)
             if found is not None:
                 missed += 1
                 break

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import everhold as eh
-from everhold.bounds.code import generation_nats
+from everhold.bounds.code import succession_nats
 from everhold.learn.forecasts import choice_weights, needed_lead
 from tests.bounds.test_code import ONE, mass_above
 
@@ -19,7 +19,7 @@ FORECASTS = st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1, max_size=40)
 def generation_mass(weights: list[Fraction], generation: int) -> int:
     """Σ of what all outcomes of a generation are foreseen with, by the production prices, rounded up."""
     outcomes = [*weights, None] if generation else weights
-    return sum(mass_above(generation_nats(generation, one)) for one in outcomes)
+    return sum(mass_above(succession_nats(generation, one)) for one in outcomes)
 
 
 @given(FORECASTS, st.floats(0.0, 1e6), st.sampled_from([1.0, -1.0]), st.integers(0, 6))
@@ -49,7 +49,7 @@ def test_a_sharp_forecast_is_cheap_and_a_wrong_one_is_not_dear():
 def test_the_margin_follows_from_the_price():
     """Evidence z²/2 of two fifths of ln(g/π), exactly; none where a change costs no more than to stay."""
     for weight, generation in ((Fraction(1, 200), 1), (Fraction(1, 20), 1), (Fraction(1, 200), 7)):
-        costs = generation_nats(generation, weight) - generation_nats(generation, None)
+        costs = succession_nats(generation, weight) - succession_nats(generation, None)
         assert needed_lead(weight, generation) ** 2 / 2 == pytest.approx(0.4 * costs, rel=1e-12)
     assert needed_lead(Fraction(1), 1) == 0.0
 

@@ -11,7 +11,7 @@ import pytest
 
 from everhold.learn.layout import predicted_in_private
 from everhold.queries.query import RowFunction
-from everhold.session.acts import _no_error
+from everhold.session.session_acts import _no_error
 
 ROWS = np.arange(8.0)[:, None]
 LIKE = np.zeros(3, dtype=np.int64)

@@ -206,8 +206,8 @@ def test_the_holdout_inside_takes_what_the_test_set_made_alone(path):
         lambda: held.read(values),
         lambda: held.compare(values, values),
         lambda: held.acts.compare_difference(values, None),
-        lambda: held.acts.choose_sum(["a"], [values], [1], by="x"),
-        lambda: held.acts.choose(["a"], lambda _: 0.0, [1], by="x"),
+        lambda: held.acts.choose_sum(["a"], [values], [1], criterion="x"),
+        lambda: held.acts.choose(["a"], lambda _: 0.0, [1], criterion="x"),
         lambda: held.best_of([values, values]),
     ):
         with pytest.raises(eh.PrivacyError):
@@ -219,7 +219,7 @@ def test_the_study_behind_it_takes_text_alone_from_others(path):
     """Only what the test set makes is known to be row by row: whoever opens its file has the limits of any private study."""
     made(path).release()
     table = {f"x{k}": X[:, k] for k in range(3)} | {"y": Y}
-    names = list(read_study(path).study.schema.kinds)
+    names = list(read_study(path).first_record.schema.kinds)
     rows = dict(zip(names, table.values(), strict=False))
     with eh.Holdout.open(path, data=rows) as held, pytest.raises(eh.PrivacyError):
         held.ask(lambda columns: columns[names[0]] > 0)

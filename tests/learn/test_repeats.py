@@ -56,7 +56,7 @@ class TestRepeats:
         assert test_set.holdout.budget == before
         test_set.best_of([TREE, WEAK, STUMP], "f1")
         test_set.best_of([WEAK, TREE])
-        assert len(test_set.holdout.session.journal.acts) == 3
+        assert len(test_set.holdout.session.journal.recorded_acts) == 3
         assert test_set.holdout.audit().ok
 
     def test_a_reading_is_foreseen_by_the_entry(self):

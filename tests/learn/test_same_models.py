@@ -48,10 +48,10 @@ def test_groups_and_comparisons_too(test_set):
     assert (test_set.score(one, given="x0 > 0"), test_set.compare(one, other)) == told
     assert test_set.holdout.rounds == asked
     assert test_set.score(one, given="x0 > 1") != told[0]
-    acts = len(test_set.holdout.session.journal.acts)
+    acts = len(test_set.holdout.session.journal.recorded_acts)
     verdicts = {"better": "worse", "worse": "better", "cannot tell": "cannot tell"}
     assert test_set.compare(other, one).verdict == verdicts[told[1].verdict], "the same question, the other way round"
-    assert len(test_set.holdout.session.journal.acts) == acts
+    assert len(test_set.holdout.session.journal.recorded_acts) == acts
     assert test_set.holdout.rounds == asked + 2
 
 

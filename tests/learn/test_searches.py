@@ -355,7 +355,7 @@ def test_an_interrupted_choice_is_charged_and_chosen_again(monkeypatch):
         test.enter(model)
     before = test.holdout.budget.nats
     with monkeypatch.context() as broken:
-        broken.setattr("everhold.session.acts._no_error", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        broken.setattr("everhold.session.session_acts._no_error", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             test.winner()
     winner = test.winner()
@@ -429,7 +429,7 @@ def test_mcnemar_judges_only_where_it_is_proved():
         y = rng.integers(0, len(classes), 300)
         test = eh.TestSet(X, y, reference=reference, classes=classes, seed=1)
         test.compare(lambda X: np.zeros(len(X), int), lambda X: np.ones(len(X), int))
-        assert test.holdout.session.journal.acts[-1][0].begun.options["method"] == method
+        assert test.holdout.session.journal.recorded_acts[-1][0].begun.options["method"] == method
 
 
 def test_generations_of_an_adaptive_search_have_fifty_entries_by_default():

@@ -17,7 +17,7 @@ from everhold.ledger.registry import Registry
 from everhold.ledger.store import Store
 from everhold.server.config import Config, StudyAt
 from everhold.server.state import ServerState
-from everhold.session.registered import HeadNotes, RegisteredStudy
+from everhold.session.registered import RegisteredStudy, note_heads
 
 
 def people(size=3_000, seed=0):
@@ -86,9 +86,9 @@ class TestOlderCopies:
         study = create(tmp_path / "s.everhold")
         now = [0.0]
         journal = study.session.recorder.journal
-        journal.on_durable = lambda _: None
+        journal._when_durable.clear()
         fingerprint = Registry().studies()[0].id
-        HeadNotes(RegisteredStudy(fingerprint), journal, clock=lambda: now[0])
+        note_heads(RegisteredStudy(fingerprint), journal, clock=lambda: now[0])
         before = Registry().newest_head(fingerprint)
         study.ask("age > 40")
         assert Registry().newest_head(fingerprint) == before

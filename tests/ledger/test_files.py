@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.ledger.files import JSON_FORMAT, read_json, to_json, write_atomic
+from everhold.ledger.safe_files import JSON_FORMAT, read_json, to_json, write_atomic
 from everhold.server.tokens import Tokens
 
 

@@ -18,11 +18,11 @@ import everhold as eh
 from everhold.errors import LedgerError
 from everhold.gate.gate import Gate
 from everhold.gate.waiting import WaitingCandidates
-from everhold.ledger.files import append_line, write_atomic
 from everhold.ledger.gate_check import Candidate
+from everhold.ledger.kept_arrays import KeptArrays
 from everhold.ledger.reader import read_study
 from everhold.ledger.registry import Registry
-from everhold.ledger.sealed_arrays import SealedArrays
+from everhold.ledger.safe_files import append_line, write_atomic
 from everhold.ledger.store import Record, Store
 from tests.gate.test_gate import cases, improved
 from tests.simulation.boundary import simulated
@@ -157,7 +157,7 @@ def test_a_candidate_that_a_killed_process_entered_is_durable_before_it_counts(m
 
 
 def test_outcomes_that_a_killed_process_kept_are_durable_before_they_are_used(machine, tmp_path):
-    kept = SealedArrays(tmp_path / "outcomes", lambda values: "digest")
+    kept = KeptArrays(tmp_path / "outcomes", lambda values: "digest")
     machine.killed_at = lambda what, name: what == "sync" and name == "outcomes"
     machine.run(lambda: kept.keep(np.arange(3)))
     machine.killed_at = None

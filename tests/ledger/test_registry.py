@@ -33,7 +33,7 @@ class TestHoldouts:
         with pytest.warns(RowsInUseWarning, match=r"one\.everhold.*eh\.TestSet") as said:
             make(tmp_path / "two.everhold", rows).release()
         assert said[0].filename == __file__, "the caller's line, not one of the library"
-        one, two = (read_study(tmp_path / f"{name}.everhold").study for name in ("one", "two"))
+        one, two = (read_study(tmp_path / f"{name}.everhold").first_record for name in ("one", "two"))
         assert {*one.record().body} == {*two.record().body}  # that they overlap would say something about rows
         assert assumptions(one) == assumptions(two)
         assert any("What other studies of these rows disclosed" in line for line in assumptions(one))

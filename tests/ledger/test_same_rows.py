@@ -206,7 +206,7 @@ class TestHoldouts:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as interrupted:
-            interrupted.setattr("everhold.session.study.HeadNotes", interrupt)
+            interrupted.setattr("everhold.session.study.note_heads", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 private(tmp_path / "one.everhold", people(0))
         with pytest.raises(RowsInUse, match=r"one\.everhold"):

@@ -17,7 +17,7 @@ import pytest
 
 import everhold as eh
 from everhold.errors import DataError, LedgerError
-from everhold.ledger.codec import read_entry
+from everhold.ledger.codec import parse_record
 from everhold.ledger.store import Record, Store
 from everhold.session.settings import Settings
 
@@ -268,7 +268,7 @@ class TestOpening:
             Record("round", 1, "{"),
         ):
             with pytest.raises(LedgerError, match=r"newer|readable"):
-                read_entry(changed, {})
+                parse_record(changed, {})
         path = tmp_path / "new.everhold"
         shutil.copy(study[0], path)
         con = sqlite3.connect(path)

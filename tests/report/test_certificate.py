@@ -53,7 +53,7 @@ def audit(file):
 
 
 def test_the_guarantee_names_probability_and_rows(file):
-    said = guarantee(file.study)
+    said = guarantee(file.first_record)
     assert said.startswith("With probability 0.95 over the 4,000 private rows,")
     assert "simultaneously valid" in said
 
@@ -66,13 +66,13 @@ def test_json_has_every_round_and_the_audit(file, audit):
     assert found["surprises"] == sum(one["surprise"] for one in found["rounds"]) > 0
     assert [one["question"] for one in found["asked"]][-1] == "mean of age cut to 10…90"
     assert found["price"] == file.price
-    assert eh.Schema.from_toml(found["schema"]) == file.study.schema
+    assert eh.Schema.from_toml(found["schema"]) == file.first_record.schema
 
 
 def test_the_page_says_the_same(file, audit):
     page = Page(certificate_html(file, audit))
     text = " ".join(page.texts)
-    for said in (guarantee(file.study), cite(file), str(file.head), "Every round replays bit for bit"):
+    for said in (guarantee(file.first_record), cite(file), str(file.head), "Every round replays bit for bit"):
         assert said in text
     assert f"everhold audit '{file.path.name}' --expect-head {file.head}" in text  # as a shell reads it
     assert page.tags.count("tr") == 1 + len(file.questions)
@@ -118,4 +118,4 @@ def test_a_citation_counts_in_the_singular_and_the_plural(file):
     said = cite(file)
     assert f"{len(file.rounds):,} rounds with {file.surprises:,} surprise" in said
     assert str(file.head) in said
-    assert file.study.created[:10] in said
+    assert file.first_record.created[:10] in said

@@ -13,13 +13,15 @@ from tests.report.studies import small_study
 
 def test_facts_are_those_of_the_record(tmp_path):
     file = small_study(tmp_path, confidence=0.9)
-    facts = study_facts(file.study, rounds=len(file.rounds), surprises=file.surprises, price=file.price, head=str(file.head))
+    facts = study_facts(
+        file.first_record, rounds=len(file.rounds), surprises=file.surprises, price=file.price, head=str(file.head)
+    )
     assert facts["rows"] == 4_000
     assert facts["confidence"] == 0.9
     assert facts["rounds"] == len(file.rounds)
     assert facts["surprises"] == file.surprises > 0
     assert facts["head"] == str(file.head)
-    assert facts["created"] == file.study.created
+    assert facts["created"] == file.first_record.created
     assert json.loads(json.dumps(facts)) == facts
 
 

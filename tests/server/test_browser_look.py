@@ -119,7 +119,7 @@ def test_units(page, process):
     """Shares in per cent, differences of shares in points, numbers in their own units with their declared range."""
     ask(page, process, "bmi", kind="mean")
     assert "%" not in page.inner_text("#answer .value")
-    declared = read_study(process.folder / "patients.everhold").study.schema["bmi"]
+    declared = read_study(process.folder / "patients.everhold").first_record.schema["bmi"]
     ends = page.locator("#answer .whole .tick").all_text_contents()
     assert [float(one) for one in ends] == [declared.low, declared.high]
     ask(page, process, "smoker", kind="difference", first_group="city = 'York'", second_group="city = 'Hull'")

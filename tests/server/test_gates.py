@@ -9,8 +9,8 @@ import pytest
 
 import everhold as eh
 from everhold.client import calls
-from everhold.gate.formats import read_outcomes
 from everhold.gate.gate import Gate
+from everhold.gate.outcome_files import read_outcomes
 from tests.gate.test_gate import cases, improved, shuffled
 from tests.server.serving import Clock, make_study, site
 

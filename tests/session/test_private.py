@@ -200,7 +200,7 @@ def refusals(held):
             eh.Values(sample=np.zeros(ROWS), reference=np.zeros(ROWS)), None
         ),
         "a choice by statistics": lambda: held.best_of([eh.Mean("bmi"), eh.Mean("age")]),
-        "a choice by a criterion": lambda: held.acts.choose(["a", "b"], lambda index: 1.0, [], by="AUC"),
+        "a choice by a criterion": lambda: held.acts.choose(["a", "b"], lambda index: 1.0, [], criterion="AUC"),
         "another act": lambda: held.session.recorder.do_act(
             eh.ledger.rounds.ActStart("rank", (), {}), lambda: 0, eh.AskedBy()
         ),
@@ -400,9 +400,9 @@ def test_the_file_of_a_private_study_says_nothing_about_its_rows(tmp_path):
             held.session.mechanism._source.quiet = lambda x: True
             held.ask("age > 40")
         file = read_study(tmp_path / f"{number}.everhold")
-        files.append((file.study, [one.answer for one in file.rounds]))
+        files.append((file.first_record, [one.answer for one in file.rounds]))
         key = (tmp_path / f"{number}.everhold.key").read_text()
-        assert file.study.fingerprint not in key  # it is no function of the rows or the key
+        assert file.first_record.fingerprint not in key  # it is no function of the rows or the key
     (one, answers), (other, same) = files
     assert answers == same
     assert one.fingerprint != other.fingerprint
@@ -650,7 +650,7 @@ def test_of_two_copies_that_announce_the_same_act_one_draws(path, tmp_path, monk
 
 def test_a_registry_that_knows_of_more_charges_refuses_the_copy(path):
     made(path).release()
-    eh.Registry().note_charges(read_study(path).study.fingerprint, 2)  # one may be unrecorded, two never are
+    eh.Registry().note_charges(read_study(path).first_record.fingerprint, 2)  # one may be unrecorded, two never are
     with pytest.raises(eh.LedgerError, match="registry of studies knows of 2"):
         eh.Holdout.open(path, data=PRIVATE)
 

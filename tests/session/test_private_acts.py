@@ -18,7 +18,6 @@ from everhold.ledger.registry import HOME
 from everhold.ledger.store import Store
 from everhold.mechanism.noise import SecretNoise
 from everhold.mechanism.private import PrivateEverhold
-from everhold.session.caps import Caps
 
 RNG = np.random.default_rng(12)
 ROWS = 6_000
@@ -111,7 +110,7 @@ def test_verdicts_are_certified_and_charged_for_what_they_release(path):
     before = held.privacy.releases
     found = held.compare(eh.Share("age > 30", given="a"), eh.Share("age > 70", given="b"))
     assert found.verdict == "yes"
-    assert held.privacy.releases - before == held.journal.acts[-1][0].begun.options["parts"] >= 4
+    assert held.privacy.releases - before == held.journal.recorded_acts[-1][0].begun.options["parts"] >= 4
     account = held.privacy
     held.release()
     assert eh.Holdout.audit_file(path).ok
@@ -127,7 +126,7 @@ def test_a_record_with_the_method_of_a_plain_study_is_refused(path):
 
     held = made(path)
     held.compare("age > 30", "age > 60")
-    begun = held.journal.acts[-1][0].begun
+    begun = held.journal.recorded_acts[-1][0].begun
     price_act(held.budget, begun, "first")
     for method in ("mcnemar", "intervals", "noisy intervals"):
         with pytest.raises(ValueError, match="does not belong"):
@@ -217,7 +216,7 @@ def test_what_cannot_be_paid_for_is_refused_before_a_row_is_read(path, monkeypat
 
 def test_each_name_has_a_limit_for_bits_and_verdicts_too(path):
     held = made(path)
-    held.session.caps = Caps(3)
+    held.session.limit_charges(3, path)
     held.compare("a", "b", who="ann")
     assert held.is_better("age > 30", "age > 80", who="ann")
     assert not held.is_better("age > 80", "age > 30", who="bob")

@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from everhold.errors import EverholdError, LedgerBusy
-from everhold.ledger import files, store
+from everhold.ledger import safe_files, store
 from everhold.ledger.journal import Journal
 from everhold.ledger.store import Store
 from everhold.server.job_queue import Job
@@ -109,7 +109,7 @@ def no_lock() -> AbstractContextManager[Any]:
 
 def no_folder_sync() -> AbstractContextManager[Any]:
     """Files are synced, and the folders that name them are not."""
-    return patch.object(files, "sync_folder", lambda folder: None)
+    return patch.object(safe_files, "sync_folder", lambda folder: None)
 
 
 def off_the_grid() -> AbstractContextManager[Any]:

@@ -19,7 +19,7 @@ import everhold as eh
 from everhold.contest.contest import _digest_of
 from everhold.errors import EverholdError
 from everhold.gate.gate import Gate
-from everhold.ledger.codec import ActEndEntry, ActStartEntry, AnyEntry, Repeat, RoundEntry
+from everhold.ledger.codec import ParsedActEnd, ParsedActStart, ParsedRecord, ParsedRound, Repeat
 from everhold.ledger.guard import Guard
 from everhold.ledger.store import Store
 from tests.faults.record_check import check_record, entries_of, frozen, parts_of, recorded_results
@@ -49,10 +49,10 @@ class Platter:
     def __init__(self, site: Site, disk: Disk) -> None:
         self._site, self._disk = site, disk
         self._view = site.base / "platter"
-        self._seen: dict[str, tuple[object, list[AnyEntry], list[str]]] = {}
+        self._seen: dict[str, tuple[object, list[ParsedRecord], list[str]]] = {}
         self._view.mkdir(exist_ok=True)
 
-    def entries(self, study: str) -> list[AnyEntry]:
+    def entries(self, study: str) -> list[ParsedRecord]:
         """The records of a study."""
         return self._read(study)[1]
 
@@ -77,14 +77,14 @@ class Platter:
             found = db.execute("SELECT records FROM study WHERE path = ?", (path,)).fetchone()
         return 0 if found is None else int(found[0])
 
-    def _read(self, study: str) -> tuple[object, list[AnyEntry], list[str]]:
+    def _read(self, study: str) -> tuple[object, list[ParsedRecord], list[str]]:
         certain = self._disk.certain()
         files = {name: certain[name] for name in (f"{study}.everhold", f"{study}.everhold-journal") if name in certain}
         if study not in self._seen or self._seen[study][0] != files:
             self._seen[study] = (files, *Context().run(self._opened, study, files))
         return self._seen[study]
 
-    def _opened(self, study: str, files: dict[str, bytes | None]) -> tuple[list[AnyEntry], list[str]]:
+    def _opened(self, study: str, files: dict[str, bytes | None]) -> tuple[list[ParsedRecord], list[str]]:
         Disk.write_all(self._view, files)
         path = self._view / f"{study}.everhold"
         try:
@@ -209,17 +209,17 @@ class Promises:
     def _announced(self, study: str, candidate: str) -> int:
         """How many records there were when this candidate's check was announced."""
         for number, one in enumerate(self.platter.entries(study), 2):
-            if isinstance(one, ActStartEntry) and any(each.get("name") == candidate for each in one.begun.asked):
+            if isinstance(one, ParsedActStart) and any(each.get("name") == candidate for each in one.begun.asked):
                 return number
         return 0
 
     def _ended(self, request: Request, found: dict[str, Any]) -> None:
-        ends = [one for one in self.platter.entries(request.study) if isinstance(one, ActEndEntry)]
+        ends = [one for one in self.platter.entries(request.study) if isinstance(one, ParsedActEnd)]
         require(any(not one.done.interrupted for one in ends), "an act is durable before it is shown", request)
 
     def _scored(self, request: Request, found: dict[str, Any]) -> None:
         if found["state"] in ("scored", "repeated"):
-            names = [one.round.name for one in self.platter.entries(request.study) if isinstance(one, RoundEntry)]
+            names = [one.round.name for one in self.platter.entries(request.study) if isinstance(one, ParsedRound)]
             digest = _digest_of(_array(request.details["guesses"]))
             require(any((name or "").endswith(digest) for name in names), "a score is durable before it is shown", request)
 
@@ -228,7 +228,7 @@ class Promises:
         seen = found.get("rounds", found.get("total"))
         if not isinstance(seen, int) or request.kind == "log":
             return
-        rounds = [one for one in self.platter.entries(request.study) if isinstance(one, RoundEntry)]
+        rounds = [one for one in self.platter.entries(request.study) if isinstance(one, ParsedRound)]
         for one in rounds[:seen]:
             name = (one.asked_by.request_id or "").partition("/")[0]
             if name in self.arrivals:
@@ -273,7 +273,7 @@ class Promises:
             _, held = contest.board_and_holdout()
             check_record(path, held.budget.ask_price)
             contest.release()
-            names = [one.round.name for one in entries_of(path) if isinstance(one, RoundEntry)]
+            names = [one.round.name for one in entries_of(path) if isinstance(one, ParsedRound)]
             require(len(names) == len(set(names)), "a submission is scored once", names)
         store = Store.open(path, write=False)
         try:
@@ -298,20 +298,20 @@ def _array(values: list[int]) -> Any:
     return np.array(values)
 
 
-def _requests_once(entries: list[AnyEntry]) -> bool:
-    named = [one.asked_by.request_id for one in entries if isinstance(one, RoundEntry | Repeat)]
-    ended = [one.asked_by.request_id for one in entries if isinstance(one, ActEndEntry) and not one.done.interrupted]
+def _requests_once(entries: list[ParsedRecord]) -> bool:
+    named = [one.asked_by.request_id for one in entries if isinstance(one, ParsedRound | Repeat)]
+    ended = [one.asked_by.request_id for one in entries if isinstance(one, ParsedActEnd) and not one.done.interrupted]
     both = [one for one in (*named, *ended) if one is not None]
     return len(both) == len(set(both))
 
 
-def _winners(entries: list[AnyEntry]) -> Iterator[tuple[str, str | None]]:
+def _winners(entries: list[ParsedRecord]) -> Iterator[tuple[str, str | None]]:
     """Every candidate of a gate that was checked, and who was promoted in that check."""
     begun: ActStart | None = None
     for one in entries:
-        if isinstance(one, ActStartEntry):
+        if isinstance(one, ParsedActStart):
             begun = one.begun
-        elif isinstance(one, ActEndEntry) and begun is not None and begun.kind == "check" and not one.done.interrupted:
+        elif isinstance(one, ParsedActEnd) and begun is not None and begun.kind == "check" and not one.done.interrupted:
             promoted = begun.asked[int(one.done.outcome or 0)]["name"] if one.done.result["promoted"] else None
             yield from ((each["name"], promoted) for each in begun.asked)
 

@@ -34,7 +34,7 @@ from everhold.mechanism.measures.tolerances import CountTolerance
 from everhold.mechanism.measures.unforeseen import UnforeseenCells
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Tolerance
 from everhold.queries.expression import number, question_of
-from everhold.queries.expression.groups import quantile_of
+from everhold.queries.expression.composites import quantile_of
 from everhold.queries.grid import STEPS, VALUE_ONE, GridValues, Sums
 from everhold.queries.protocol import NOTHING, QUIET, SketchValue
 

@@ -13,7 +13,7 @@ import everhold as eh
 from everhold.bounds.binomial import binomial_interval, paired_interval, tail_refutes
 from everhold.mechanism.measures.counts import count_interval
 from everhold.queries.expression import expression
-from everhold.queries.expression.groups import paired_shares, quantile_of
+from everhold.queries.expression.composites import paired_shares, quantile_of
 from everhold.queries.expression.tree import Column
 from everhold.queries.grid import Sums
 from everhold.queries.round_act import RoundAct

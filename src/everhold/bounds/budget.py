@@ -18,7 +18,7 @@ from everhold.bounds.code import (
     automatic_price,
     choice_nats,
     claim_price,
-    generation_nats,
+    succession_nats,
     verdict_nats,
 )
 from everhold.bounds.privacy import PrivacyAccount, PrivacyTerms
@@ -114,9 +114,9 @@ class Budget:
         """After a selection of the candidate that was foreseen with this weight."""
         return self.disclosed(ANSWERED_NATS + choice_nats(weight)).released()
 
-    def succeeded(self, generation: int, weight: Fraction | None) -> Budget:
-        """After a later generation: its candidate with this weight is the new champion, or with None the old one stays."""
-        return self.disclosed(ANSWERED_NATS + generation_nats(generation, weight))
+    def succeeded(self, earlier_choices: int, weight: Fraction | None) -> Budget:
+        """After a choice that followed others: the candidate with this weight replaces the champion, or none (None)."""
+        return self.disclosed(ANSWERED_NATS + succession_nats(earlier_choices, weight))
 
     def answered(self, yes: bool) -> Budget:
         """After one bit."""

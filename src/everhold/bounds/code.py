@@ -39,10 +39,10 @@ __all__ = [
     "beyond_nats",
     "choice_nats",
     "claim_price",
-    "generation_nats",
     "integer_nats",
     "reading_nats",
     "step_nats",
+    "succession_nats",
     "tail_nats",
     "verdict_nats",
 ]
@@ -190,25 +190,25 @@ def choice_nats(weight: Fraction) -> float:
     return -ln(weight.numerator / weight.denominator)
 
 
-def generation_nats(generation: int, weight: Fraction | None) -> float:
-    """The outcome of generation g (the first is 0): replaced by a candidate, `ln((g+1)/π)`, or not, `ln((g+1)/g)`.
+def succession_nats(earlier_choices: int, weight: Fraction | None) -> float:
+    """The outcome of choice g (the first is 0): replaced by a candidate, `ln((g+1)/π)`, or not, `ln((g+1)/g)`.
 
     The law of records: the best of g+1 equal generations is the last with probability 1/(g+1).
 
     Args:
-        generation: How many generations came before. Count a champion who is there from the start as generation 0.
+        earlier_choices: g, how many choices came before. Count a champion who is there from the start as one.
         weight: π of the new champion, or None if the old one stays.
 
-    >>> round(generation_nats(4, None), 3), round(generation_nats(4, Fraction(1, 200)), 3)
+    >>> round(succession_nats(4, None), 3), round(succession_nats(4, Fraction(1, 200)), 3)
     (0.223, 6.908)
     """
-    if generation < 0:
-        raise SettingError(f"the first generation is 0, not {generation}")
+    if earlier_choices < 0:
+        raise SettingError(f"before the first choice there were 0, not {earlier_choices}")
     if weight is not None:
-        return ln(generation + 1.0) + choice_nats(weight)
-    if generation == 0:
-        raise SettingError("in generation 0 no champion can stay: count a champion from the start as generation 0")
-    return ln(generation + 1.0) - ln(float(generation))
+        return ln(earlier_choices + 1.0) + choice_nats(weight)
+    if earlier_choices == 0:
+        raise SettingError("in the first choice no champion can stay: count a champion from the start as a choice")
+    return ln(earlier_choices + 1.0) - ln(float(earlier_choices))
 
 
 def verdict_nats(outcome: Literal["first", "second", "neither"]) -> float:
@@ -254,13 +254,13 @@ class Code:
     """Σ of the lengths of surprises' cells, readings, selections, verdicts."""
     bits: tuple[int, int] = (0, 0)
     """Yes/no acts: how many, and how many of them yes. They have a measure of their own."""
-    checks: tuple[int, int, int] = (0, 0, 0)
+    check_counts: tuple[int, int, int] = (0, 0, 0)
     """Checks of a gate: how many, how many promoted a candidate, how many were interrupted. Measures of their own."""
 
     def __post_init__(self) -> None:
         if self.horizon is not None and self.horizon < 1:
             raise SettingError(f"a horizon is at least 1 ask, not {self.horizon}")
-        checks, promoted, interrupted = self.checks
+        checks, promoted, interrupted = self.check_counts
         fits = min(promoted, interrupted) >= 0 and promoted + interrupted <= checks
         if not (fits and 0 <= self.surprises <= self.last <= self.asks and 0 <= self.bits[1] <= self.bits[0]):
             raise SettingError(f"no session has such a record: {self}")
@@ -270,7 +270,14 @@ class Code:
         if asks < 0:
             raise SettingError(f"a number of asks is at least 0, not {asks}")
         return Code(
-            self.horizon, self.asks + asks, self.surprises, self.last, self.gap_nats, self.other_nats, self.bits, self.checks
+            self.horizon,
+            self.asks + asks,
+            self.surprises,
+            self.last,
+            self.gap_nats,
+            self.other_nats,
+            self.bits,
+            self.check_counts,
         )
 
     def surprised(self, nats: float) -> Code:
@@ -301,16 +308,16 @@ class Code:
         """
         if outcome not in ("promoted", "kept", "interrupted") or candidates < 1:
             raise SettingError(f"a check of {candidates} candidates cannot end as {outcome!r}")
-        checks, promoted, interrupted = self.checks
+        checks, promoted, interrupted = self.check_counts
         counted = checks + 1, promoted + (outcome == "promoted"), interrupted + (outcome == "interrupted")
         nats = ln(float(candidates)) if outcome == "promoted" else 0.0
-        return replace(self, checks=counted, other_nats=self.other_nats + _length(nats))
+        return replace(self, check_counts=counted, other_nats=self.other_nats + _length(nats))
 
     @property
     def nats(self) -> float:
         """`ln 1/P`, rounded up to `NATS_GRID`. It never falls when something more is disclosed."""
         total = self.other_nats - _ln_unknown_rate(*self.bits)
-        if self.checks[0]:
+        if self.check_counts[0]:
             total -= self._ln_checks()
         if self.asks:
             total -= self._ln_when()
@@ -318,7 +325,7 @@ class Code:
 
     def _ln_checks(self) -> float:
         """ln P of which checks were interrupted, and which of the others promoted, rounded down."""
-        checks, promoted, interrupted = self.checks
+        checks, promoted, interrupted = self.check_counts
         ln_yes, ln_no = _constant_rate(_DEFAULT_ONE_IN)
         rare = interrupted * ln_yes + (checks - interrupted) * ln_no
         return rare + _ALLOWANCE * rare + _ln_unknown_rate(checks - interrupted, promoted)

@@ -216,7 +216,7 @@ def _each(world: GateWorld, generation: int) -> GateContract:
             break
         budget, promotions = budget.checked("promoted", generation), promotions + 1
     name = "each promotion" if generation == 1 else f"each, the best of {generation:,}"
-    first = replace(start, code=Code(checks=(every - 1, 0, 0))).promotion_price(generation)
+    first = replace(start, code=Code(check_counts=(every - 1, 0, 0))).promotion_price(generation)
     rows = step = None
     if promotions == 0:
         rows = _least_rows(lambda n: first <= replace(world, cases=n).affordable(generation), world.cases)

@@ -158,7 +158,7 @@ def promotions_left(
     else:
         _check_cases(cases)
         affordable = _most_nats(lambda nats: test(cases, changes, nats, by=ceil(by * SCORE_ONE)) >= power)
-    checks, promoted, _ = budget.code.checks
+    checks, promoted, _ = budget.code.check_counts
     spacing = max(round((checks + EVERY) / (promoted + 1)), 1) if every is None else every
     if spacing < 1 or candidates < 1:
         raise SettingError(f"every is {every!r} and candidates {candidates!r}. Expected at least 1 of each.")
@@ -172,8 +172,8 @@ def promotions_left(
 
 def _kept(budget: Budget, times: int) -> Budget:
     """The budget after so many checks that promote nothing."""
-    checks, promoted, interrupted = budget.code.checks
-    return replace(budget, code=replace(budget.code, checks=(checks + times, promoted, interrupted)))
+    checks, promoted, interrupted = budget.code.check_counts
+    return replace(budget, code=replace(budget.code, check_counts=(checks + times, promoted, interrupted)))
 
 
 def _power(cases: int, changes: Changes, refutes: Callable[[int, int], bool]) -> float:

@@ -137,7 +137,9 @@ class GateWorld:
         for done in range(most):
             prices, powers = world._powers()
             tables.append((prices, [world._check(generation, power)[0] for power in powers]))
-            typical = replace(spent[-1], code=replace(spent[-1].code, checks=(min(every * (done + 1), checks), done, 0)))
+            typical = replace(
+                spent[-1], code=replace(spent[-1].code, check_counts=(min(every * (done + 1), checks), done, 0))
+            )
             single = float(np.interp(typical.promotion_price(generation), prices, powers))
             world = world.after(world.step, world._check(generation, single)[1])
             spent.append(spent[-1].checked("promoted", generation))
@@ -145,7 +147,7 @@ class GateWorld:
             moved = np.zeros(most + 1)
             for done in range(min(check, most - 1) + 1):
                 if mass[done] >= 1e-9:
-                    before = replace(spent[done], code=replace(spent[done].code, checks=(check, done, 0)))
+                    before = replace(spent[done], code=replace(spent[done].code, check_counts=(check, done, 0)))
                     moved[done] = mass[done] * np.interp(before.promotion_price(generation), *tables[done])
             mass[1:] += moved[:-1]
             mass -= moved
@@ -199,7 +201,7 @@ class GateWorld:
     def last_price(self, generation: int, promotions: int) -> float:
         """What the total gain is certified at after so many promotions."""
         which = promotions * Code().checked("promoted", generation).other_nats
-        code = Code(checks=(self.looks // generation, promotions, 0), other_nats=which)
+        code = Code(check_counts=(self.looks // generation, promotions, 0), other_nats=which)
         return Budget(self.failure_probability, code).claim_price(LAST_SPEND, sides=1)
 
     def certified(self, changes: Changes, nats: float) -> float:

@@ -277,7 +277,7 @@ def _texts_compared(first: str, second: str, given: Mapping[str, str | None], sp
     more = {name: value for name, value in given.items() if value is not None}
     if odd := set(more) - {"low", "high", "given"}:
         raise eh.QuestionError(f"--{sorted(odd)[0]} belongs to a statistic. Expected --as with its name.")
-    read = {name: by_name[name].read(value) for name, value in more.items()}
+    read = {name: by_name[name].parse(value) for name, value in more.items()}
     plain: Any = What.share  # type: ignore[attr-defined]
     return acts.CompareTwo(_question(first, plain, {}), _question(second, plain, {}), spend=spend, **read)
 

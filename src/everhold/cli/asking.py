@@ -102,7 +102,7 @@ def statistic_of(text: str, what: str, given: Mapping[str, str | None]) -> Stati
         raise eh.QuestionError(f"--{lead.name} of a {what} is the expression itself, which is there already.")
     by_name = {parameter.name: parameter for parameter in others}
     read = {
-        name: by_name[name].read(value) if name in by_name else value for name, value in given.items() if value is not None
+        name: by_name[name].parse(value) if name in by_name else value for name, value in given.items() if value is not None
     }
     second = by_name.get("second")
     if second is not None and not second.required and "second" not in read and " by " in text:
@@ -405,7 +405,7 @@ def _shell_statistic(name: str, text: str) -> Statistic[Any]:
     given: dict[str, Any] = {}
     for option in options:
         key, _, value = option.partition(" ")
-        given[key] = by_name[key].read(value) if key in by_name else value
+        given[key] = by_name[key].parse(value) if key in by_name else value
     for lead in list(by_name.values())[:1]:
         if lead.name in given:
             raise eh.QuestionError(f"{lead.name!r} of a {name} stands before the first |.")
@@ -420,7 +420,7 @@ def _shell_statistic(name: str, text: str) -> Statistic[Any]:
         words = [part.strip() for part in words[0].split(" by ", 1)]
     if len(words) > len(leads):
         raise eh.QuestionError(f"a {name} has no place for {words[len(leads)]!r}. Write {_usage(STATISTICS[name])}.")
-    read = {key: by_name[key].read(word) for key, word in zip(leads, words, strict=False)}
+    read = {key: by_name[key].parse(word) for key, word in zip(leads, words, strict=False)}
     return statistic(name, {**read, **given})
 
 

@@ -37,7 +37,7 @@ def backup(
         everhold backup patients.everhold --to backups/monday
     """
     head, copies = back_up(study, to)
-    missing = missing_beside(study, read_study(study).study)
+    missing = missing_beside(study, read_study(study).first_record)
     if as_json:
         shown = {"head": str(head), "files": [str(one) for one in copies], "missing": [str(one) for one in missing]}
         typer.echo(json.dumps(shown))

@@ -15,8 +15,8 @@ import everhold as eh
 from everhold.cli.app import guarded, note, say
 from everhold.cli.asking import AsJson, ServerAt, TokenIs
 from everhold.cli.studies import privacy_promise
-from everhold.gate.formats import read_expected, read_outcomes
 from everhold.gate.gate import Gate
+from everhold.gate.outcome_files import read_expected, read_outcomes
 
 if TYPE_CHECKING:
     from everhold.gate.outcomes import OutcomeGaps

@@ -49,14 +49,14 @@ def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token
     file = read_study(study)
     _warn_of_newer(study)
     facts = study_facts(
-        file.study, rounds=len(file.rounds), surprises=file.surprises, price=file.price, head=str(file.head)
+        file.first_record, rounds=len(file.rounds), surprises=file.surprises, price=file.price, head=str(file.head)
     ) | budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
     facts["questions"] = len(file.questions)
     if as_json:
         typer.echo(json.dumps(facts))
         return
     _say_facts(str(file.path), facts)
-    say(repr(file.study.schema))
+    say(repr(file.first_record.schema))
 
 
 def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:
@@ -201,7 +201,7 @@ def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False)
         say(str(checked), style=None if checked.ok else "red")
         if checked.ok:
             file = read_study(study)
-            said = checked.guarantee if isinstance(checked, GateAudit) else guarantee(file.study)
+            said = checked.guarantee if isinstance(checked, GateAudit) else guarantee(file.first_record)
             say(f"\n{said}\n\nTo cite: {cite(file)}")
     if not checked.ok:
         raise typer.Exit(AUDIT_FAILED)
@@ -303,7 +303,7 @@ def verify(
 def _of_another_study(certificate: dict[str, Any], study: Path) -> str | None:
     """That a certificate and a file are of two studies, by what their first records say."""
     try:
-        first = read_study(study).study
+        first = read_study(study).first_record
     except eh.LedgerError:
         return None  # the audit says what is wrong
     if (certificate["created"], certificate["rows_fingerprint"]) == (first.created, first.fingerprint):

@@ -112,13 +112,13 @@ def risk(
         everhold risk study.everhold --search
     """
     file = read_study(study)
-    settings = Settings.from_dict(file.study.settings)
+    settings = Settings.from_dict(file.first_record.settings)
     attacks: list[dict[str, Any]] = []
     for against, attack, kind, times in _PLANS:
-        rows = max(16, min(file.study.rows, RIDDEN_ROWS if attack == "riding" else MOST_ROWS))
-        reference = max(1, min(int(file.study.draws), 10 * rows))
+        rows = max(16, min(file.first_record.rows, RIDDEN_ROWS if attack == "riding" else MOST_ROWS))
+        reference = max(1, min(int(file.first_record.draws), 10 * rows))
         result = single_out(
-            "empirical mean" if against == "exact counts" else mechanism_for(settings, file.study.rows),
+            "empirical mean" if against == "exact counts" else mechanism_for(settings, file.first_record.rows),
             kind=kind,
             attack=attack,
             games=games * times,
@@ -161,7 +161,7 @@ def risk(
         "The riding attack targets mechanisms that use the private data only on a surprise, and takes thousands of "
         "questions. " + _promise(settings)
     )
-    say(f"\n{verdict(attacks, settings, file.study.rows)}", style="bold")
+    say(f"\n{verdict(attacks, settings, file.first_record.rows)}", style="bold")
 
 
 _LEGEND = """
@@ -214,9 +214,9 @@ def _promise(settings: Settings) -> str:
 
 def _members(file: StudyFile, settings: Settings, games: int, seed: int, search: bool) -> list[dict[str, Any]]:
     """How well somebody tells whether a row is there, by riding and, if wanted, by attacks that a search finds."""
-    rows = max(16, min(file.study.rows, RIDDEN_ROWS))
-    reference = max(1, min(int(file.study.draws), 10 * rows))
-    factory = mechanism_for(settings, file.study.rows)
+    rows = max(16, min(file.first_record.rows, RIDDEN_ROWS))
+    reference = max(1, min(int(file.first_record.draws), 10 * rows))
+    factory = mechanism_for(settings, file.first_record.rows)
     common: dict[str, Any] = {"rows": rows, "reference": reference, "confidence": settings.confidence, "seed": seed}
     ridden = membership(factory, games=max(2 * games, 4), **common)
     attacks = [_member_row("riding with a decoy", ridden)]

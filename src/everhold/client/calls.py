@@ -32,7 +32,7 @@ from everhold.errors import (
     ServerError,
     SettingError,
 )
-from everhold.gate.formats import read_outcomes
+from everhold.gate.outcome_files import read_outcomes
 from everhold.gate.outcomes import OutcomeGaps, Outcomes, least_check_bytes
 from everhold.gate.results import CheckResult, GateStatus, TotalGain
 from everhold.ledger.audit import Audit

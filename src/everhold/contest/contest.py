@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -26,36 +25,26 @@ from everhold.bounds.code import LAST_SPEND
 from everhold.bounds.privacy import Privacy
 from everhold.clock import utc_now
 from everhold.contest.board import Board, Place, Rules, Submission
-from everhold.contest.duels import Duels, duel_method
-from everhold.contest.hidden_labels import HiddenLabels, checked_rows, sealed_digest, sealed_rows
+from everhold.contest.create import NewContest, beside
+from everhold.contest.hidden_labels import HiddenLabels, sealed_rows
 from everhold.contest.outlook import ContestOutlook
 from everhold.contest.predictions import MalformedPredictions, PredictionReader, SubmissionRefused
 from everhold.contest.ranking_preview import RankingPreview
+from everhold.contest.rankings import NOBODY, Rankings
 from everhold.contest.submissions import SubmissionLog
 from everhold.contest.tally import MARK, Entrant, Tally
 from everhold.errors import (
     HoldoutClosed,
     LedgerError,
     PrecisionExhausted,
-    PrivacyError,
     PrivacyUsedUp,
     QuestionError,
-    RowsInUse,
-    SettingError,
-    did_you_mean,
 )
 from everhold.learn.metrics import Task, find
-from everhold.learn.options import checked_labels
 from everhold.learn.testset import TestSet
-from everhold.ledger.files import UNKNOWN_STAMPS, FileStamps, file_stamp, read_json, to_json, write_atomic
-from everhold.ledger.ranking import RankingPlan
+from everhold.ledger.kept_arrays import KeptArrays
 from everhold.ledger.reader import logged_round, read_study
-from everhold.ledger.registry import Registry
-from everhold.ledger.rounds import ActStart
-from everhold.ledger.sealed_arrays import SealedArrays
-from everhold.queries.rng import fresh_seed
-from everhold.session.act_questions import checked_spend
-from everhold.session.caps import Caps
+from everhold.ledger.safe_files import UNKNOWN_STAMPS, FileStamps, file_stamp, read_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,12 +52,12 @@ if TYPE_CHECKING:
     from everhold.bounds.privacy import PrivacyAccount
     from everhold.contest.ranks import RankedScore
     from everhold.ledger.reader import StudyFile
+    from everhold.queries.request import AskedBy
     from everhold.session.holdout import Holdout
 
 __all__ = ["Board", "Contest", "MalformedPredictions", "Place", "Rules", "Submission"]
 
 _DUEL_SPEND = 1 / 16
-_NOBODY = "nobody is on the board yet, so there is nothing to rank."
 
 
 class Contest:
@@ -90,7 +79,7 @@ class Contest:
     'ann'
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, charges_each: int | None = None) -> None:
         self.path = Path(path)
         try:
             kept = read_json(self._beside("contest.json"))
@@ -107,8 +96,7 @@ class Contest:
                 f"{self._beside('contest.json')} as it was written when the contest was created: restore it from a "
                 "backup. The study itself is not changed."
             ) from None
-        self.charges_each: int | None = None
-        """Of a private contest: how many surprises each entrant may cause; None: any. For a server."""
+        self._charges_each = charges_each
         self._test: TestSet | None = None
         self._tally = Tally(self.rules)
         self._counted: Holdout | None = None  # whose rounds the tally has
@@ -117,11 +105,12 @@ class Contest:
         self._reader = PredictionReader(self.rules, self.ids)
         self.sealed_rows = sealed_rows(len(self.ids), self.rules.sealed, self.rules.seed)
         self._hidden = HiddenLabels(self._beside("labels"), self.sealed_rows, self.rules.sealed_digest)
-        self._kept = SealedArrays(self._beside("predictions"), _digest_of)
+        self._kept = KeptArrays(self._beside("predictions"), _digest_of)
+        self._rankings = Rankings(self.path, self.rules, self.sealed_rows, self._hidden, self._kept)
         self._lock = RLock()
 
     def _beside(self, what: str) -> Path:
-        return _beside(self.path, what)
+        return beside(self.path, what)
 
     @classmethod
     def create(
@@ -171,28 +160,15 @@ class Contest:
             register: whether it is entered in the registry of studies, which warns of a second one of these labels, and
                 refuses a private one.
         """
-        sealed = _checked_sealed(sealed, privacy)
-        chosen_metric = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
-        if chosen_metric.loss is None or chosen_metric.output == "probabilities":
-            raise SettingError(
-                f"a contest scores by one question a submission, and {chosen_metric.name} needs more. Expected 'accuracy', "
-                "'error', 'mean_absolute_error' or 'mean_squared_error'."
-            )
-        if most_bytes < 1:
-            raise SettingError(f"most_bytes is {most_bytes!r}. Expected at least 1: the bytes that a submission may have.")
-        if max_per_day is not None and max_per_day < 1:
-            raise SettingError(f"max_per_day is {max_per_day!r}. Expected at least 1, or None for any number.")
-        path = Path(path)
-        if path.exists() or _beside(path, "contest.json").exists():
-            raise LedgerError(f"{path} exists already. Choose another name, or go on with the contest that is there.")
-        labels, names = checked_rows(y, ids, sealed)
-        salt = os.urandom(16).hex()
-        drawn = fresh_seed() if seed is None else seed
-        rules = Rules(
+        new = NewContest.of(
+            Path(path),
+            y,
+            ids,
+            register=register,
             title=title,
             task=task,
-            metric=chosen_metric.name,
-            classes=[] if classes is None else np.unique(np.asarray(list(classes))).tolist(),
+            metric=metric,
+            classes=classes,
             low=low,
             high=high,
             id_column=id_column,
@@ -200,37 +176,15 @@ class Contest:
             most_bytes=most_bytes,
             max_per_day=max_per_day,
             ladder=ladder,
-            seed=drawn,
             confidence=confidence,
             half_width=half_width,
+            seed=seed,
             sealed=sealed,
-            sealed_digest=sealed_digest(salt, labels[sealed_rows(len(labels), sealed, drawn)]) if sealed else None,
-            privacy=None if privacy is None else asdict(privacy),
+            privacy=privacy,
         )
-        checked_labels(labels, len(labels), task, rules.options(path).context(None))  # nothing else checks sealed ones
-        registry = Registry() if privacy is not None and register else None
-        known = None if registry is None else registry.digests([json.dumps(["labels", names, labels.tolist()], default=str)])
-        if registry is not None and known is not None:
-            _require_unused(registry, known)
-        try:
-            hidden = to_json({"labels": labels.tolist(), "salt": salt})
-            shown = to_json({**rules.to_dict(), "ids": names})
-        except TypeError:
-            raise SettingError(
-                "labels, classes and settings are plain numbers and texts, so that files can keep them."
-            ) from None
-        try:
-            write_atomic(_beside(path, "labels"), hidden, private=True)
-            write_atomic(_beside(path, "contest.json"), shown)
+        with new.written():
             contest = cls(path)
-            contest._test = contest._test_set(labels, register=register)
-            if registry is not None and known is not None:
-                study = f"{read_study(path).study.fingerprint}-labels"
-                registry.enter(study=study, kind="contest", path=path, digests={"files": known})
-        except BaseException:  # all of it or nothing
-            for what in ("labels", "contest.json"):
-                _beside(path, what).unlink(missing_ok=True)
-            raise
+            contest._test = contest._test_set(new.labels, register=register)
         contest._test.release()
         return contest
 
@@ -266,8 +220,8 @@ class Contest:
             test = self._opened()
             with test.turn() as holdout:
                 try:
-                    if self.charges_each is not None and holdout.session.caps is None:
-                        holdout.session.caps = Caps.of(self.charges_each, holdout.privacy, self.path)
+                    if holdout is not self._counted:
+                        holdout.session.limit_charges(self._charges_each, self.path)
                     self._count(holdout)
                     yield test, holdout
                 finally:
@@ -289,7 +243,7 @@ class Contest:
         journal = holdout.journal
         new = range(self._tally.rounds + 1, len(journal) + 1)
         self._tally.add(logged_round(journal[number], journal.asked_by(number)) for number in new)
-        self._tally.add_rankings(act.done.result or None for act, _ in journal.acts if act.begun.kind == "rank")
+        self._tally.add_rankings(act.done.result or None for act, _ in journal.recorded_acts if act.begun.kind == "rank")
         self._log.read()
         self._tally.sent_again = self._log.sent_again
         if self._log.highest > len(journal):
@@ -383,24 +337,11 @@ class Contest:
             first, second, spend: as for `duel`; without names it is about `finish`.
             board_and_file: a board and the study behind it, where they are known; otherwise the study's file is read, once.
         """
-        self._require_ranks()
+        self._rankings.require_allowed()
         if board_and_file is None:
             read = read_study(self.path)
             board_and_file = self.board_in(read), read
-        board, file = board_and_file
-        if board.final:
-            raise HoldoutClosed("the contest has ended, and its final ranks are on the board.")
-        rounds = {place.entrant: place.round for place in board.places}
-        if first is None and second is None:
-            if not rounds:
-                raise QuestionError(_NOBODY)
-            return RankingPreview.of(self._plan(rounds.values(), LAST_SPEND, last=True), file.budget, tuple(rounds), [])
-        pair = self._pair(first or "", second or "", rounds)
-        plan = self._plan([rounds[entrant] for entrant in pair], spend, last=False)
-        names = {one.round: one.name for one in file.rounds}
-        return RankingPreview.of(
-            plan, file.budget, pair, [self._predictions(names[rounds[entrant]], entrant) for entrant in pair]
-        )
+        return self._rankings.preview(*board_and_file, None if first is None and second is None else (first, second), spend)
 
     def duel(
         self,
@@ -424,26 +365,15 @@ class Contest:
             request_id: under which the same duel, asked again, is not made again.
             who: asks, for the record.
         """
-        self._require_ranks()
+        self._rankings.require_allowed()
         with self._turn() as (_, holdout):
-            entries = {entry.name: entry for entry in self._tally.entries()}
-            pair = self._pair(first, second, entries)
-            if (made := self._duel_of(holdout, request_id, pair)) is not None:
+            scores = {score.name: score for score in self._tally.ranked()}
+            pair = self._rankings.pair(first, second, scores)
+            if (made := self._rankings.duel_of(holdout, request_id, pair)) is not None:
                 return made
-            result = self._rank(
-                holdout, [entries[entrant] for entrant in pair], spend, last=False, request_id=request_id, who=who
-            )
+            asked_by = holdout.session.stamp(request_id, who)
+            result = self._rank(holdout, [scores[entrant] for entrant in pair], spend, asked_by, last=False)
             return bool(result["beaten"][0])
-
-    def _duel_of(self, holdout: Holdout, request_id: str | None, pair: tuple[str, str]) -> bool | None:
-        """What a duel of these two came to that was made under this request id, also where they have got better since."""
-        act = holdout.journal.requested_act(request_id)
-        if act is None or act.begun.kind != "rank":
-            return None
-        rounds = RankingPlan.read(act.begun).rounds
-        if tuple(holdout.journal.asked_by(number).who for number in rounds) != pair:
-            return None
-        return bool(act.done.result["beaten"][0])
 
     def finish(self, *, who: str | None = None) -> Board:
         """End the contest: one last ranking by duels of all entrants, and everybody's score on the rows that are judged.
@@ -456,80 +386,21 @@ class Contest:
         Args:
             who: ends it, for the record.
         """
-        self._require_ranks()
+        self._rankings.require_allowed()
         with self._turn() as (_, holdout):
             if self._tally.final is None:
-                entries = self._tally.entries()
-                if not entries:
-                    raise QuestionError(_NOBODY)
-                self._rank(holdout, entries, LAST_SPEND, last=True, who=who)
+                scores = self._tally.ranked()
+                if not scores:
+                    raise QuestionError(NOBODY)
+                self._rank(holdout, scores, LAST_SPEND, holdout.session.stamp(None, who), last=True)
         return self.board()
 
-    def _require_ranks(self) -> None:
-        if self.rules.privacy is not None:
-            raise PrivacyError(
-                "a private contest has no duels and no last ranking: they disclose something exact about the labels. Its "
-                "board shows who is better by intervals. Nothing was read or charged."
-            )
-
-    def _pair(self, first: str, second: str, known: Iterable[str]) -> tuple[str, str]:
-        """Two entrants who may be in a duel."""
-        if self.rules.sealed:
-            raise SettingError(
-                "this contest has sealed rows, which are judged once, when it ends, so it has no duels before. Expected its "
-                "last ranking (finish), or a contest that was made with sealed=0 (--sealed 0)."
-            )
-        for name in (first, second):
-            if name not in known:
-                raise QuestionError(f"there is no entrant {name!r} on the board.{did_you_mean(name, known)}")
-        if first == second:
-            raise QuestionError("a duel is between two entrants. Expected two names.")
-        return first, second
-
-    @property
-    def _judged_rows(self) -> NDArray[np.bool_]:
-        """The rows of duels and of the last ranking."""
-        return self.sealed_rows if self.rules.sealed else np.ones(len(self.ids), dtype=bool)
-
-    def _plan(self, rounds: Iterable[int], spend: float | Fraction, *, last: bool) -> RankingPlan:
-        """Everything that is fixed before labels are read, by public facts."""
-        part = checked_spend(spend) or Fraction(1, 16)
-        rows = int(self._judged_rows.sum())
-        return RankingPlan(tuple(rounds), duel_method(self.rules), rows, part, bool(self.rules.sealed), last)
-
-    def _predictions(self, name: str | None, entrant: str) -> NDArray[Any]:
-        """Of a submission that was scored, on the rows that are judged."""
-        found = self._kept.read((name or "").removeprefix(f"{MARK} "))
-        if found is None:
-            raise LedgerError(
-                f"the predictions of {entrant!r} are not in {self._kept.folder}. Expected them there for duels: submit the "
-                "same predictions again, which costs nothing. Nothing was charged."
-            )
-        return np.asarray(found[self._judged_rows])
-
     def _rank(
-        self,
-        holdout: Holdout,
-        entries: list[RankedScore],
-        spend: float | Fraction,
-        *,
-        last: bool,
-        request_id: str | None = None,
-        who: str | None = None,
+        self, holdout: Holdout, scores: list[RankedScore], spend: float | Fraction, asked_by: AskedBy, *, last: bool
     ) -> dict[str, Any]:
-        """Fix everything by public facts, record it, read the labels, record what is disclosed."""
         names = {number: name for name, number in self._tally.names.items()}
-        predictions = [self._predictions(names[entry.round], entry.name) for entry in entries]
-        span = self.rules.span
-        shares = [entry.value / span if self.rules.larger_is_better else 1.0 - entry.value / span for entry in entries]
-        plan = self._plan([entry.round for entry in entries], spend, last=last)
-        labels = self._hidden.read()[self._judged_rows]
-
-        def decide() -> str:
-            return Duels(plan, self.rules, predictions, shares, plan.price(holdout.budget)).decide(labels, self.path)
-
-        begun = ActStart("rank", plan.asked, plan.options)
-        result = holdout.session.recorder.do_act(begun, decide, holdout.session.asked_by(request_id, who))
+        submitted = [(names[score.round], score) for score in scores]
+        result = self._rankings.rank(holdout, submitted, spend, asked_by, last=last)
         self._count(holdout)
         return result
 
@@ -569,37 +440,9 @@ class Contest:
         return Board.of(self.rules, places, unranked, head=head, price=price, final=final, privacy=spent)
 
 
-def _require_unused(registry: Registry, known: NDArray[np.uint64]) -> None:
-    """Refuse labels that a private contest has already. Only the very same ones are recognised."""
-    for other in registry.overlapping({"files": known}):
-        raise RowsInUse(
-            f"these labels have a private contest already: {other.path}, made on {other.created[:10]}. What both disclose "
-            "adds up. Go on with that contest. If you count the sum of all epsilons yourself, or that contest never scored "
-            "anything, pass register=False (--no-register)."
-        )
-
-
-def _checked_sealed(sealed: float | None, privacy: object) -> float:
-    """The part of the rows that is sealed. Only an exact ranking would use it, so that a private contest seals nothing."""
-    if privacy is None:
-        return 0.5 if sealed is None else float(sealed)
-    if not isinstance(privacy, Privacy):
-        raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
-    if sealed:
-        raise PrivacyError(
-            "a private contest cannot seal rows for a last ranking: that is exact. Expected sealed=0, or a contest without "
-            "privacy. No label was read."
-        )
-    return 0.0
-
-
 def _digest_of(values: NDArray[Any]) -> str:
     """What predictions are known by."""
     return hashlib.sha256(json.dumps([str(one) for one in values.tolist()]).encode()).hexdigest()
-
-
-def _beside(path: Path, what: str) -> Path:
-    return path.with_name(f"{path.name}.{what}")
 
 
 def _name(entrant: object) -> str:

@@ -65,7 +65,7 @@ class Duels:
         points = self._points(labels, path)
         refutes = self._by_sums(points) if self.plan.method == "fan" else self._by_counts(points)
         better = step_down(refutes, len(self.plan.pairs), self.plan.duel_nats(self.price))
-        return self.plan.outcome(better, [int(one) for one in points.sum(axis=1)])
+        return self.plan.disclosed(better, [int(one) for one in points.sum(axis=1)])
 
     def _points(self, labels: NDArray[Any], path: Path) -> NDArray[np.int64]:
         """Points of every entry on every row: 0 or 1, or 0 to TOP."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import DataError, LedgerError, SettingError
-from everhold.ledger.files import read_json
+from everhold.ledger.safe_files import read_json
 from everhold.queries.rng import stream_rng
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ class RankingPreview(JsonResult):
         price = plan.price(budget)
         count = len(plan.pairs)
         one_duel = plan.duel_nats(price) + ln(float(max(count, 1)))
-        cost = 0.0 if plan.last else plan.charge(budget, plan.outcome([False] * count, None), interrupted=False).nats
+        cost = 0.0 if plan.last else plan.charge(budget, plan.disclosed([False] * count, None), interrupted=False).nats
         differing = int(np.count_nonzero(predictions[0] != predictions[1])) if predictions else None
         return cls(
             entrants,

@@ -10,7 +10,7 @@ from typing import Any
 
 from everhold.clock import timestamp
 from everhold.errors import LedgerError
-from everhold.ledger.files import append_line
+from everhold.ledger.safe_files import append_line
 
 __all__ = ["SubmissionLog"]
 

@@ -147,7 +147,7 @@ class Tally:
             return None
         return FinalScore(*self._in_metric(*final["scores"][final["rounds"].index(number)]))
 
-    def entries(self) -> list[RankedScore]:
+    def ranked(self) -> list[RankedScore]:
         """What is ranked now, in the order of the board: the submission of every entrant that counts."""
         scores = {score.name: score for score in self._entries()}
         return [scores[standing.name] for standing in self._standings(list(scores.values()))]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.data.duckdb_files import Files
 from everhold.data.engines.remote import RemoteTable
-from everhold.data.files import Files
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.data.source import as_source
 from everhold.errors import DataError, did_you_mean

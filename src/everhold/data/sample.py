@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
+from everhold.data.duckdb_files import Files
 from everhold.data.engines.duckdb import DuckDBEngine
 from everhold.data.engines.memory import MemoryEngine
 from everhold.data.engines.remote import RemoteEngine, RemoteTable
-from everhold.data.files import Files
 from everhold.data.fingerprint import fingerprint_files, fingerprint_rows, row_hashes
 from everhold.data.likeness import ROW_DIGEST, Likeness, likeness
 from everhold.data.source import as_source

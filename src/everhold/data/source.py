@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from everhold.data.database_urls import Postgres, Spark, at_url, is_url, open_table
+from everhold.data.duckdb_files import PARQUET, Files
 from everhold.data.engines.remote import RemoteTable
-from everhold.data.files import PARQUET, Files
 from everhold.data.table import RowTable
 from everhold.data.units import Units, has_unnamed, units_of
 from everhold.errors import DataError, did_you_mean

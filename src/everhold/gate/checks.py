@@ -85,7 +85,7 @@ def promoted_by(act: RecordedAct) -> Candidate | None:
     """The candidate that a check promoted."""
     if act.done.interrupted or not act.done.result["promoted"]:
         return None
-    return Candidate.read(act.begun.asked[int(act.done.outcome or 0)])
+    return Candidate.from_record(act.begun.asked[int(act.done.outcome or 0)])
 
 
 def _same_name(name: str, other: str) -> bool:

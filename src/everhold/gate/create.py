@@ -21,10 +21,10 @@ from everhold.gate.files import (
     outcomes_digest,
     private_table,
 )
-from everhold.ledger.files import exclusive
+from everhold.ledger.kept_arrays import KeptArrays
+from everhold.ledger.key_file import KeyFile
 from everhold.ledger.reader import read_study
-from everhold.ledger.sealed_arrays import SealedArrays
-from everhold.ledger.study import Secret
+from everhold.ledger.safe_files import exclusive
 from everhold.priors.fixed import FixedPrior
 from everhold.session.holdout import Holdout
 
@@ -100,7 +100,7 @@ def create_gate(
     """Write a gate and enter it in the registry. What cannot be finished is taken back; nothing else is touched."""
     files = [
         path,
-        Secret.path(path),
+        KeyFile.path(path),
         *(beside(path, what) for what in ("gate.json", "cases", "waiting.jsonl", "outcomes", "spent")),
     ]
     place = path.with_name(f".{path.name}.creating")
@@ -140,10 +140,10 @@ def _write(
         register=False,
         privacy=privacy,
     ).release()
-    key = bytes.fromhex(Secret.load(path).key)
+    key = bytes.fromhex(KeyFile.load(path).key)
     cases.save(path)
-    first = SealedArrays(beside(path, "outcomes"), lambda values: outcomes_digest(key, values)).keep(blinded(steps))
-    study = read_study(path).study.fingerprint
+    first = KeptArrays(beside(path, "outcomes"), lambda values: outcomes_digest(key, values)).keep(blinded(steps))
+    study = read_study(path).first_record.fingerprint
     digests, reason = cases.digests(registry), rules.new_budget
     others = registry.enter(study=study, kind="gate", path=path, digests=digests, reason=reason, refuse=True)
     if others and reason is None:

@@ -18,7 +18,7 @@ from everhold.bounds.gain import SCORE_ONE
 from everhold.data.schema import ColumnSchema, Schema
 from everhold.data.table import RowTable
 from everhold.errors import InvalidOutcomes, LedgerError
-from everhold.ledger.files import read_json, to_json, write_atomic
+from everhold.ledger.safe_files import read_json, to_json, write_atomic
 from everhold.priors.pool import Pool
 
 if TYPE_CHECKING:

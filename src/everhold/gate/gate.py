@@ -21,8 +21,8 @@ from everhold.gate.certifiable import require_certifiable
 from everhold.gate.checks import promoted_by
 from everhold.gate.create import create_gate, divided_cases, first_outcomes, require_private_gate
 from everhold.gate.files import artifact_digest, beside
-from everhold.gate.formats import read_outcomes
 from everhold.gate.judge import noisily_promoted_index, promoted_index, total_gain
+from everhold.gate.outcome_files import read_outcomes
 from everhold.gate.results import CheckResult, CheckState, GateStatus, TotalGain
 from everhold.gate.rules import GateRules, OutcomeKind
 from everhold.gate.status import affords_promotion, gate_status, promotion_price, too_small_a_step, used_up
@@ -52,6 +52,10 @@ class Gate:
     Beside `path` lie the study's key, `<path>.gate.json` (the contract, public), `<path>.cases` (the ids) and
     `<path>.outcomes` (outcomes of all candidates), both for the owner alone.
 
+    Args:
+        path: of the study.
+        charges_each: of a private gate, how many promotions each name in the record may cause; None: any. For a server.
+
     >>> import tempfile
     >>> import numpy as np
     >>> path = Path(tempfile.mkdtemp()) / "gate.everhold"
@@ -64,10 +68,10 @@ class Gate:
     False
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, charges_each: int | None = None) -> None:
         self.path = Path(path)
         self.rules = GateRules.load(beside(self.path, "gate.json"))
-        self.study = GateStudy(self.path, self.rules)
+        self.study = GateStudy(self.path, self.rules, charges_each)
 
     @property
     def visible(self) -> list[str]:
@@ -307,7 +311,7 @@ class Gate:
         self.study.do_act(
             holdout,
             ActStart("check", plan.asked, plan.options),
-            lambda: plan.outcome(self._promoted_index(holdout, plan, before, outcomes, price)),
+            lambda: plan.disclosed(self._promoted_index(holdout, plan, before, outcomes, price)),
             request_id=request_id,
             who=who,
         )
@@ -352,7 +356,7 @@ class Gate:
             raise RequestConflict(
                 f"request id {request_id!r} belongs to another act. Expected a new id. Nothing was charged."
             )
-        candidate = Candidate.read(earlier.begun.asked[-1])
+        candidate = Candidate.from_record(earlier.begun.asked[-1])
         _require_same(candidate, asked, request_id)
         return replace(self._from_record(holdout, checks, earlier, candidate), repeated=True)
 
@@ -365,7 +369,7 @@ class Gate:
         return replace(result, is_incumbent=checks.is_incumbents_name(mine.name, act))
 
     def _result(self, holdout: Holdout, state: CheckState, mine: Candidate, act: RecordedAct | None = None) -> CheckResult:
-        checks, promotions, _ = holdout.budget.code.checks
+        checks, promotions, _ = holdout.budget.code.check_counts
         promoted = None if act is None else promoted_by(act)
         return CheckResult(
             promoted=state == "promoted",
@@ -408,7 +412,7 @@ class Gate:
         """
         with self.study.turn() as holdout:
             checks = self.study.checks(holdout)
-            for act, _ in holdout.journal.acts:
+            for act, _ in holdout.journal.recorded_acts:
                 if act.begun.kind == "gain" and not act.done.interrupted:
                     return self._total(holdout, act.done.result)
             if waits := self.study.waiting.count(checks.checked):
@@ -438,13 +442,13 @@ class Gate:
     ) -> str:
         """What the last act discloses; of a private gate the sum of all differences with noise, of which a case is a row."""
         if plan.first == plan.last:
-            return plan.outcome(0, 0)
+            return plan.disclosed(0, 0)
         if not self.rules.private:
-            return plan.outcome(*total_gain(first, last, price))
-        return plan.noisy_outcome(int(private_mechanism(holdout).noisy_total(int((last - first).sum()))), price)
+            return plan.disclosed(*total_gain(first, last, price))
+        return plan.noisily_disclosed(int(private_mechanism(holdout).noisy_total(int((last - first).sum()))), price)
 
     def _total(self, holdout: Holdout, result: dict[str, Any]) -> TotalGain:
-        promotions = holdout.budget.code.checks[1]
+        promotions = holdout.budget.code.check_counts[1]
         low = result["low"]
         if self.rules.certify == "each" and promotions:  # all at the same time, so they add up (docs/theory/gate.md)
             low = max(low, promotions * self.rules.by / SCORE_ONE)

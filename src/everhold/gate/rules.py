@@ -8,8 +8,8 @@ from typing import Literal
 
 from everhold.bounds.gain import SCORE_ONE
 from everhold.errors import LedgerError, SettingError, require_number
-from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.gate_check import CertifyWhen, GateMethod
+from everhold.ledger.safe_files import read_json, to_json, write_atomic
 
 __all__ = ["GateRules", "OutcomeKind"]
 

@@ -37,7 +37,7 @@ def gate_status(
         results: of all checks that were not interrupted.
         budget, head, finished: where the record stands.
     """
-    checks, promotions, interrupted = budget.code.checks
+    checks, promotions, interrupted = budget.code.check_counts
     promoted = [result["name"] for result in results if result["promoted"]]
     steps = _steps(rules) if rules.certify == "each" else {}
     promise = None if budget.privacy is None else budget.privacy.terms.promise

@@ -12,14 +12,13 @@ from everhold.errors import LedgerBusy, LedgerError, ReplayError
 from everhold.gate.checks import GateChecks
 from everhold.gate.files import Cases, beside, blinded, outcomes_digest, private_table, unblinded
 from everhold.gate.waiting import WaitingCandidates
-from everhold.ledger.files import UNKNOWN_STAMPS, FileStamps, file_stamp
+from everhold.ledger.kept_arrays import KeptArrays
+from everhold.ledger.key_file import KeyFile
 from everhold.ledger.patience import patiently
 from everhold.ledger.reader import read_study
 from everhold.ledger.registry import Registry
-from everhold.ledger.sealed_arrays import SealedArrays
-from everhold.ledger.study import Secret
+from everhold.ledger.safe_files import UNKNOWN_STAMPS, FileStamps, file_stamp
 from everhold.mechanism.private import PrivateEverhold
-from everhold.session.caps import Caps
 from everhold.session.holdout import Holdout
 
 if TYPE_CHECKING:
@@ -39,12 +38,11 @@ class GateStudy:
         id: what this gate is known by in registries: the keyed fingerprint of its cases, which its ledger begins with.
         key: of its digests, for the owner alone.
         waiting: candidates that wait for their generation.
-        charges_each: of a private gate, how many promotions each name in the record may cause; None: any. For a server.
         last_stamps: the study's file and that of waiting candidates as this process left them, under its lock.
     """
 
-    def __init__(self, path: Path, rules: GateRules) -> None:
-        study = read_study(path).study
+    def __init__(self, path: Path, rules: GateRules, charges_each: int | None = None) -> None:
+        study = read_study(path).first_record
         if study.prior != rules.describe() or study.settings["confidence"] != rules.confidence:
             raise LedgerError(
                 f"{beside(path, 'gate.json')} has other rules than the ledger. A gate's contract cannot be changed: "
@@ -53,15 +51,15 @@ class GateStudy:
         self.path = path
         self.id = study.fingerprint
         self.cases = Cases.load(path)
-        self.key = bytes.fromhex(Secret.load(path).key)
+        self.key = bytes.fromhex(KeyFile.load(path).key)
         self.waiting = WaitingCandidates(beside(path, "waiting.jsonl"))
-        self.charges_each: int | None = None
+        self._charges_each = charges_each
         self.last_stamps: FileStamps = UNKNOWN_STAMPS
         self._rules = rules
         self._holdout: Holdout | None = None
         self._lock = RLock()
         self._registry = Registry()
-        self._outcomes = SealedArrays(beside(path, "outcomes"), lambda values: outcomes_digest(self.key, values))
+        self._outcomes = KeptArrays(beside(path, "outcomes"), lambda values: outcomes_digest(self.key, values))
 
     # turns ---------------------------------------------------------------------------------------------------------------
 
@@ -100,7 +98,7 @@ class GateStudy:
             self._holdout.release()
         rows = private_table(self.cases.sealed, self.sealed_outcomes(self._rules.first))
         self._holdout = patiently(lambda: Holdout.open(self.path, data=rows, expect_head=newest or None))
-        self._holdout.session.caps = Caps.of(self.charges_each, self._holdout.privacy, self.path)
+        self._holdout.session.limit_charges(self._charges_each, self.path)
         return self._holdout
 
     def between_turns(self) -> Holdout:
@@ -129,7 +127,7 @@ class GateStudy:
 
     def checks(self, holdout: Holdout) -> GateChecks:
         """The checks so far."""
-        return GateChecks((act for act, _ in holdout.journal.acts), self._rules)
+        return GateChecks((act for act, _ in holdout.journal.recorded_acts), self._rules)
 
     def do_act(
         self, holdout: Holdout, begun: ActStart, decide: Callable[[], int | str], *, request_id: str | None, who: str | None
@@ -145,7 +143,7 @@ class GateStudy:
                 self._advance(before, announced)
             return decide()
 
-        asked_by = holdout.session.asked_by(request_id, who)
+        asked_by = holdout.session.stamp(request_id, who)
 
         def require() -> None:
             holdout.session.require_under_cap(asked_by.who)

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from everhold.errors import LedgerError
-from everhold.ledger.files import append_line, settle
 from everhold.ledger.gate_check import Candidate
+from everhold.ledger.safe_files import append_line, settle
 
 __all__ = ["WaitingCandidates"]
 
@@ -34,14 +34,14 @@ class WaitingCandidates:
             try:
                 entry = json.loads(line)
                 request_id = entry.pop(_REQUEST)
-                entered.append((Candidate.read(entry), request_id))
+                entered.append((Candidate.from_record(entry), request_id))
             except (ValueError, KeyError, AttributeError, TypeError):  # empty, or cut off by a crash before anybody saw it
                 continue
         return entered
 
     def add(self, candidate: Candidate, request_id: str | None) -> None:
         """Enter a candidate, durably."""
-        line = json.dumps({**candidate.entry, _REQUEST: request_id})  # ASCII: no letter in a name ends the line
+        line = json.dumps({**candidate.record, _REQUEST: request_id})  # ASCII: no letter in a name ends the line
         try:
             append_line(self._path, line.encode("ascii"), private=True)
         except OSError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import LedgerError
 from everhold.learn.forecasts import Forecast
-from everhold.ledger.files import write_atomic
+from everhold.ledger.safe_files import write_atomic
 from everhold.results import JsonResult
 
 if TYPE_CHECKING:

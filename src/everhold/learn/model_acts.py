@@ -249,8 +249,8 @@ class ModelActs:
             names,
             lambda index: self.sides.private_value(metric, models[index].private),
             shares,
-            by=metric.name,
-            asked_by=holdout.session.asked_by(again, None),
+            criterion=metric.name,
+            asked_by=holdout.session.stamp(again, None),
         )
 
     def _choose_noisily(
@@ -269,7 +269,7 @@ class ModelActs:
             private, public = (np.asarray(side, np.float64) for side in self.sides.values(loss, one, pairs=False))
             good = (private, public) if metric.larger_is_better else (1.0 - private, 1.0 - public)
             goods.append(question(*good, None))
-        return cast("PrivateActs", holdout.acts).choose_sum(names, goods, weights, by=metric.name)
+        return cast("PrivateActs", holdout.acts).choose_sum(names, goods, weights, criterion=metric.name)
 
     def compare(self, holdout: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ModelVerdict:
         """Whether the first model is better in the population, certified."""
@@ -437,8 +437,8 @@ class ModelActs:
             names,
             lambda index: self._goodness(metric, candidates[index], before, leads[index]),
             weights,
-            by=metric.name,
-            generation=generation,
+            criterion=metric.name,
+            earlier_choices=generation,
         )
 
     def _weights(self, metric: Metric, waiting: Sequence[SealedEntry]) -> list[Fraction]:
@@ -462,7 +462,7 @@ class ModelActs:
         """By the record: entries that were judged, the champion, and how many choices there were."""
         judged: set[int] = set()
         champion, generation = None, 0
-        for past, _ in holdout.session.journal.acts:
+        for past, _ in holdout.session.journal.recorded_acts:
             begun, done = past.begun, past.done
             if begun.kind != "best_of" or begun.options.get("by") != metric.name or done.interrupted:
                 continue

@@ -121,7 +121,7 @@ class TestSetOptions:
         if self.seed is not None:
             return self
         if self.path is not None and self.path.exists():
-            return replace(self, seed=int(read_study(self.path).study.settings["seed"]))
+            return replace(self, seed=int(read_study(self.path).first_record.settings["seed"]))
         return replace(self, seed=fresh_seed())
 
     @property

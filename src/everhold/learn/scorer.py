@@ -11,7 +11,7 @@ from everhold.errors import EverholdError, LedgerError, SearchWarning
 from everhold.learn.layout import length
 from everhold.learn.metrics import METRICS
 from everhold.learn.model_acts import model_name
-from everhold.ledger.files import write_atomic
+from everhold.ledger.safe_files import write_atomic
 
 if TYPE_CHECKING:
     from everhold.learn.testset import TestSet

@@ -13,8 +13,8 @@ import numpy as np
 
 from everhold.data.schema import Schema
 from everhold.errors import DataError, LedgerBusy, LedgerError, ReplayError
-from everhold.learn.checks import made_with
 from everhold.learn.scorer import rows_file, save_rows
+from everhold.learn.validation import made_with
 from everhold.ledger.patience import patiently
 from everhold.session.holdout import Holdout
 

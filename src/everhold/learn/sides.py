@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.learn.checks import checked_predictions, require_rows_alone
 from everhold.learn.identity import digest_of, model_digest
 from everhold.learn.layout import Layout, length, predicted, predicted_in_private
 from everhold.learn.metrics import finished, measured
+from everhold.learn.validation import checked_predictions, require_rows_alone
 from everhold.queries.answer import Answer
 from everhold.queries.query import RowValues
 

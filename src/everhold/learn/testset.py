@@ -27,7 +27,6 @@ from everhold.errors import (
     SearchWarning,
     SettingError,
 )
-from everhold.learn.checks import reference_parts, require_same_columns, warn_of_many_classes
 from everhold.learn.entries import Entries, Entry, Winner
 from everhold.learn.history import History, ScoredModel
 from everhold.learn.label_model import label_chances
@@ -49,7 +48,8 @@ from everhold.learn.scorer import Scorer
 from everhold.learn.search_advice import SearchAdvice
 from everhold.learn.shared_study import SharedStudy
 from everhold.learn.sides import Outputs, Sides, question
-from everhold.ledger.study import Secret
+from everhold.learn.validation import reference_parts, require_same_columns, warn_of_many_classes
+from everhold.ledger.key_file import KeyFile
 from everhold.priors.fixed import FixedPrior
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Columns, CompiledBatch
@@ -224,7 +224,7 @@ class TestSet:
     def _owners_key(self) -> Callable[[], bytes]:
         """The key that lies beside a durable study; in memory a fresh one."""
         path, fresh = self._options.path, secrets.token_bytes(32)
-        return lambda: fresh if path is None else bytes.fromhex(Secret.load(path).key)
+        return lambda: fresh if path is None else bytes.fromhex(KeyFile.load(path).key)
 
     def _described(self, size: int) -> str:
         """The prior in words."""

@@ -52,14 +52,14 @@ def act_result(
     if begun.kind == "compare":
         return Verdict(outcome, price).to_dict()
     if begun.kind == "rank":
-        plan = RankingPlan.read(begun)
+        plan = RankingPlan.from_record(begun)
         if not all(1 <= number <= len(rounds) for number in plan.rounds):
             raise ValueError("a round that is not there")
         return plan.result(outcome, price)
     if begun.kind == "check":
-        return CheckPlan.read(begun).result(outcome, price)
+        return CheckPlan.from_record(begun).result(outcome, price)
     if begun.kind == "gain":
-        return GainPlan.read(begun).result(outcome, price)
+        return GainPlan.from_record(begun).result(outcome, price)
     if begun.kind == "certify":
         number = begun.asked[0]["round"]
         if not 1 <= number <= len(rounds):
@@ -111,13 +111,13 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
             raise ValueError("a verdict that is not known")
         return price, budget.judged(outcome, spend, parts)
     if begun.kind == "rank":
-        plan = RankingPlan.read(begun)
+        plan = RankingPlan.from_record(begun)
         return plan.price(budget), plan.charge(budget, outcome, interrupted=interrupted)
     if begun.kind == "check":
-        check = CheckPlan.read(begun)
+        check = CheckPlan.from_record(begun)
         return check.price(budget), check.charge(budget, outcome, interrupted=interrupted)
     if begun.kind == "gain":
-        last = GainPlan.read(begun)
+        last = GainPlan.from_record(begun)
         return last.price(budget), last.charge(budget, interrupted=interrupted)
     if begun.kind == "void":
         if begun.asked or not interrupted:
@@ -135,12 +135,12 @@ def price_act(budget: Budget, begun: ActStart, outcome: object, *, interrupted: 
     raise ValueError(f"an act {begun.kind!r} that is not known")
 
 
-def _chosen(budget: Budget, generation: int, weights: Sequence[Fraction], outcome: object) -> Budget:
-    """The first generation chooses among its candidates; a later one may also keep the champion, who comes last."""
-    if not generation:
+def _chosen(budget: Budget, earlier_choices: int, weights: Sequence[Fraction], outcome: object) -> Budget:
+    """The first choice is among its candidates; a later one may also keep the champion, who comes last."""
+    if not earlier_choices:
         return budget.chosen(weights[_index(outcome, len(weights))])
     index = _index(outcome, len(weights) + 1)
-    return budget.succeeded(generation, weights[index] if index < len(weights) else None)
+    return budget.succeeded(earlier_choices, weights[index] if index < len(weights) else None)
 
 
 def _index(outcome: object, count: int) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from everhold.errors import LedgerError
-from everhold.ledger.files import sync_folder, write_atomic
+from everhold.ledger.first_record import FirstRecord
 from everhold.ledger.guard import Guard
+from everhold.ledger.key_file import KeyFile
 from everhold.ledger.registry import Registry
+from everhold.ledger.safe_files import sync_folder, write_atomic
 from everhold.ledger.store import Head, Store
-from everhold.ledger.study import Secret, Study
 
 __all__ = ["back_up", "missing_beside"]
 
@@ -49,9 +50,9 @@ def back_up(study: Path, folder: Path) -> tuple[Head, list[Path]]:
     return head, copies
 
 
-def missing_beside(study: Path, content: Study) -> list[Path]:
+def missing_beside(study: Path, content: FirstRecord) -> list[Path]:
     """Files that a study cannot be asked without, and that do not lie beside it: a copy of it is not whole."""
-    needed = [Secret.path(study), *([] if content.privacy is None else [Guard.path_of(study)])]
+    needed = [KeyFile.path(study), *([] if content.privacy is None else [Guard.path_of(study)])]
     return [one for one in needed if not one.exists()]
 
 

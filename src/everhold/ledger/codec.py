@@ -21,8 +21,8 @@ from everhold.ledger.store import Record
 from everhold.queries.answer import Answer
 from everhold.queries.expression import BoundedMean, Expression, bounded_mean, expression, number
 from everhold.queries.expression.canonical import looks_like_text, text_of
-from everhold.queries.expression.groups import (
-    GROUPED,
+from everhold.queries.expression.composites import (
+    COMPOSITES,
     GroupDifference,
     GroupMean,
     GroupShare,
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
 
 __all__ = [
-    "ActEndEntry",
-    "ActStartEntry",
-    "AnyEntry",
-    "FindingEntry",
+    "ParsedActEnd",
+    "ParsedActStart",
+    "ParsedFinding",
+    "ParsedRecord",
+    "ParsedRound",
     "Repeat",
-    "RoundEntry",
+    "parse_record",
     "question_from_dict",
     "question_to_dict",
-    "read_entry",
     "require_keys",
     "round_record",
 ]
@@ -65,7 +65,7 @@ VERSIONS = {"study": 1, "round": 1, "repeat": 1, "finding": 1, "begun": 1, "done
 
 
 @dataclass(frozen=True, slots=True)
-class RoundEntry:
+class ParsedRound:
     """A round as it is recorded."""
 
     round: Round
@@ -83,7 +83,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class FindingEntry:
+class ParsedFinding:
     """A statistic with its result as it is recorded."""
 
     finding: RecordedFinding
@@ -92,7 +92,7 @@ class FindingEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ActStartEntry:
+class ParsedActStart:
     """An act that was about to read private rows."""
 
     begun: ActStart
@@ -101,7 +101,7 @@ class ActStartEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ActEndEntry:
+class ParsedActEnd:
     """How it ended."""
 
     done: ActEnd
@@ -109,7 +109,7 @@ class ActEndEntry:
     written_by: int
 
 
-AnyEntry = RoundEntry | Repeat | FindingEntry | ActStartEntry | ActEndEntry
+ParsedRecord = ParsedRound | Repeat | ParsedFinding | ParsedActStart | ParsedActEnd
 
 
 def dump(value: Mapping[str, Any]) -> str:
@@ -248,7 +248,7 @@ def _when(asked_by: AskedBy) -> dict[str, Any]:
     return {"time": asked_by.time, "who": asked_by.who, "request": asked_by.request_id, "sqlite": sqlite_version()}
 
 
-def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all", "surprises"] = "all") -> AnyEntry:
+def parse_record(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all", "surprises"] = "all") -> ParsedRecord:
     """A round, a repeat, a finding or an act again, equal to what was written.
 
     With `parse="surprises"` the text of quiet questions is not parsed again; `UNPARSED` stands for it.
@@ -263,16 +263,16 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
         asked_by = AskedBy(body["time"], body["who"], body["request"])
         if record.kind == "begun":
             begun = ActStart(body["act"], tuple(body["asked"]), body["options"])
-            return ActStartEntry(begun, asked_by, int(body["sqlite"]))
+            return ParsedActStart(begun, asked_by, int(body["sqlite"]))
         if record.kind == "done":
             done = ActEnd(body["outcome"], body["result"], body["interrupted"])
-            return ActEndEntry(done, asked_by, int(body["sqlite"]))
+            return ParsedActEnd(done, asked_by, int(body["sqlite"]))
         if record.kind == "repeat":
             return Repeat(int(body["round"]), asked_by, int(body["sqlite"]))
         if record.kind == "finding":
             parts = tuple(int(number) for number in body["rounds"])
             finding = RecordedFinding(body["statistic"], body["arguments"], body["summary"], parts)
-            return FindingEntry(finding, asked_by, int(body["sqlite"]))
+            return ParsedFinding(finding, asked_by, int(body["sqlite"]))
         scale, numerator, denominator, draws, second, group = body["reading"]
         asked = (
             UNPARSED
@@ -281,7 +281,7 @@ def read_entry(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["all
         )
         _require_name(asked, body["name"], body["identity"])
         _require_title(asked, body["title"])
-        return RoundEntry(
+        return ParsedRound(
             Round(
                 Answer(
                     nan if body["value"] is None else body["value"],
@@ -461,7 +461,7 @@ def _require_name(asked: Query | Digest, name: str | None, identity: str | None)
     """The name that readers see is the question's own."""
     if asked is UNPARSED:
         return
-    if isinstance(asked, (Expression, BoundedMean, *GROUPED)):
+    if isinstance(asked, (Expression, BoundedMean, *COMPOSITES)):
         fine = name == identity == asked.name
     else:
         digest = (

@@ -40,14 +40,14 @@ class Candidate:
     artifact: str | None
 
     @classmethod
-    def read(cls, entry: dict[str, Any]) -> Candidate:
+    def from_record(cls, entry: dict[str, Any]) -> Candidate:
         """From a record."""
         if set(entry) != _CANDIDATE_KEYS or entry["kind"] != "candidate":
             raise ValueError("something else than a candidate")
         return cls(str(entry["name"]), str(entry["digest"]), entry["artifact"])
 
     @property
-    def entry(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """For a record."""
         return {"kind": "candidate", "name": self.name, "digest": self.digest, "artifact": self.artifact}
 
@@ -73,7 +73,7 @@ class CheckPlan:
     certify: CertifyWhen
 
     @classmethod
-    def read(cls, begun: ActStart) -> CheckPlan:
+    def from_record(cls, begun: ActStart) -> CheckPlan:
         """The plan of a recorded act."""
         options = begun.options
         if set(options) != _CHECK_OPTIONS or not begun.asked:
@@ -85,13 +85,13 @@ class CheckPlan:
             raise ValueError("a check by a margin that it cannot have")
         if options["method"] == _NOISY and len(begun.asked) > 1:
             raise ValueError("a private check of several candidates")
-        candidates = tuple(Candidate.read(entry) for entry in begun.asked)
+        candidates = tuple(Candidate.from_record(entry) for entry in begun.asked)
         return cls(candidates, str(options["incumbent"]), by, options["method"], options["certify"])
 
     @property
     def asked(self) -> tuple[dict[str, Any], ...]:
         """The candidates, for the record."""
-        return tuple(candidate.entry for candidate in self.candidates)
+        return tuple(candidate.record for candidate in self.candidates)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class CheckPlan:
             raise ValueError("an outcome that no check has")
         return None if outcome == _KEEP else outcome
 
-    def outcome(self, index: int | None) -> int:
+    def disclosed(self, index: int | None) -> int:
         """What is disclosed."""
         return _KEEP if index is None else index
 
@@ -151,7 +151,7 @@ class GainPlan:
     noise: int | None = None
 
     @classmethod
-    def read(cls, begun: ActStart) -> GainPlan:
+    def from_record(cls, begun: ActStart) -> GainPlan:
         """The plan of a recorded act."""
         options = begun.options
         plain = set(options) - {"method", "noise"} == {"first", "last", "cases"} and type(options["cases"]) is int
@@ -180,18 +180,18 @@ class GainPlan:
             raise ValueError("a method that does not belong to the gate")
         return (budget.interrupted() if interrupted else budget.released()).claimed(LAST_SPEND)
 
-    def noisy_outcome(self, total: int, price: float) -> str:
+    def noisily_disclosed(self, total: int, price: float) -> str:
         """The same of a private gate, from a sum with noise; the lower end follows from it."""
         most = SCORE_ONE * self.cases
         seen = min(max(total, -most), most)
-        return self.outcome(seen, self._noisy_end(seen, price))
+        return self.disclosed(seen, self._noisy_end(seen, price))
 
     def _noisy_end(self, total: int, price: float) -> int:
         if self.first == self.last:
             return 0
         return noisy_gain_end(total, cases=self.cases, release_parts=self.noise or 1, nats=price)
 
-    def outcome(self, total: int, low: int) -> str:
+    def disclosed(self, total: int, low: int) -> str:
         """What is disclosed: the sum of all differences, and the lower end of their mean, in steps."""
         return json.dumps([total, low])
 

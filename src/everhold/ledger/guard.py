@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from everhold.errors import LedgerError
-from everhold.ledger.files import sync_folder
+from everhold.ledger.safe_files import sync_folder
 from everhold.ledger.store import Head
 
 __all__ = ["Guard"]

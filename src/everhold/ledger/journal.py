@@ -39,10 +39,8 @@ class Journal:
         self._pending: tuple[ActStart, AskedBy] | None = None
         self._acts: list[tuple[RecordedAct, AskedBy]] = []
         self._requested_acts: dict[str, RecordedAct] = {}
-        self.on_durable: Callable[[Store], None] = lambda _: None
-        """Is called whenever something has become durable."""
-        self.on_leaving: Callable[[Store], None] = lambda _: None
-        """Is called before the study is given up or paused."""
+        self._when_durable: list[Callable[[Store], None]] = []
+        self._when_leaving: list[Callable[[Store], None]] = []
 
     @property
     def store(self) -> Store | None:
@@ -106,7 +104,7 @@ class Journal:
         return self._pending
 
     @property
-    def acts(self) -> Sequence[tuple[RecordedAct, AskedBy]]:
+    def recorded_acts(self) -> Sequence[tuple[RecordedAct, AskedBy]]:
         """Acts that are not made of rounds."""
         return self._acts
 
@@ -173,12 +171,22 @@ class Journal:
         if self._store is not None and self._waiting:
             self._store.append(self._waiting)
             self._waiting = []
-            self.on_durable(self._store)
+            for call in self._when_durable:
+                call(self._store)
+
+    def when_durable(self, call: Callable[[Store], None]) -> None:
+        """Call this, after what was added before it, whenever something has become durable."""
+        self._when_durable.append(call)
+
+    def when_leaving(self, call: Callable[[Store], None]) -> None:
+        """Call this before the study is given up or paused."""
+        self._when_leaving.append(call)
 
     def leave(self) -> None:
         """The study is about to be given up or paused, whole."""
         if (store := self._store) is not None and not (store.broken or store.paused or store.closed):
-            self.on_leaving(store)
+            for call in self._when_leaving:
+                call(store)
 
     def require_open(self) -> None:
         """Refuse to return anything once a record could not be written, or the study was closed or paused."""

@@ -50,7 +50,7 @@ class RankingPlan:
     last: bool
 
     @classmethod
-    def read(cls, begun: ActStart) -> RankingPlan:
+    def from_record(cls, begun: ActStart) -> RankingPlan:
         """The plan of a recorded act."""
         options = begun.options
         if set(options) != {"method", "rows", "spend", "sealed", "last"} or options["method"] not in (
@@ -104,7 +104,7 @@ class RankingPlan:
         nats = 0.0 if self.last else ANSWERED_NATS + len(self.pairs) * ln(2.0)
         return budget.ranked(nats, self.spend, sealed=self.sealed)
 
-    def outcome(self, better: list[bool], sums: list[int] | None) -> str:
+    def disclosed(self, better: list[bool], sums: list[int] | None) -> str:
         """What is disclosed, as one text."""
         disclosed: dict[str, Any] = {"better": "".join("01"[bit] for bit in better)}
         return json.dumps(disclosed | ({"sums": sums} if self.last else {}), sort_keys=True, separators=(",", ":"))

@@ -11,11 +11,11 @@ from everhold.bounds.budget import Budget
 from everhold.bounds.singling_out import WeightFloor, weight_floor
 from everhold.errors import LedgerError, SettingError
 from everhold.ledger.act_prices import is_last, price_act
-from everhold.ledger.codec import ActEndEntry, ActStartEntry, FindingEntry, Repeat, read_entry
+from everhold.ledger.codec import ParsedActEnd, ParsedActStart, ParsedFinding, Repeat, parse_record
+from everhold.ledger.first_record import FirstRecord
 from everhold.ledger.logged_act import LoggedAct, in_order, kind_word, logged_act
 from everhold.ledger.rounds import RecordedAct
 from everhold.ledger.store import Head, Store
-from everhold.ledger.study import Study
 from everhold.queries.answer import Answer
 from everhold.queries.expression.readable import readable
 from everhold.queries.interval import Interval
@@ -318,7 +318,7 @@ class StudyFile:
 
     Attributes:
         path: of the file.
-        study: its configuration.
+        first_record: its configuration.
         rounds: every round.
         findings: the statistics that were asked, made of rounds.
         head: where it stands.
@@ -328,7 +328,7 @@ class StudyFile:
     """
 
     path: Path
-    study: Study
+    first_record: FirstRecord
     rounds: tuple[LoggedRound, ...]
     findings: tuple[LoggedFinding, ...]
     head: Head
@@ -358,12 +358,12 @@ class StudyFile:
 
     def weight_floor(self, probability: float = 0.05) -> WeightFloor:
         """How rare a trait must be so that what was disclosed does not single out a row by it. `Holdout` says more."""
-        return weight_floor(self.budget, self.study.rows, probability)
+        return weight_floor(self.budget, self.first_record.rows, probability)
 
     @property
     def confidence(self) -> float:
         """The probability that all intervals are valid at the same time."""
-        return float(self.study.settings["confidence"])
+        return float(self.first_record.settings["confidence"])
 
 
 def read_study(path: str | Path) -> StudyFile:
@@ -372,7 +372,7 @@ def read_study(path: str | Path) -> StudyFile:
     store = Store.open(path, write=False)
     try:
         records = store.records()
-        study = Study.read(next(records))
+        study = FirstRecord.from_record(next(records))
         rounds: list[LoggedRound] = []
         findings: list[LoggedFinding] = []
         budget = study.first_budget
@@ -380,18 +380,18 @@ def read_study(path: str | Path) -> StudyFile:
         acts: list[LoggedAct] = []
         closed = False
         for record in records:
-            entry = read_entry(record, study.schema.kinds, parse="surprises")
+            entry = parse_record(record, study.schema.kinds, parse="surprises")
             if isinstance(entry, Repeat):
                 continue
-            if isinstance(entry, FindingEntry):
+            if isinstance(entry, ParsedFinding):
                 if not all(1 <= number <= len(rounds) for number in entry.finding.rounds):
                     raise LedgerError("a finding in the ledger is made of rounds that are not there.")
                 findings.append(logged_finding(len(rounds), entry.finding, entry.asked_by))
                 continue
-            if isinstance(entry, ActStartEntry):
+            if isinstance(entry, ParsedActStart):
                 begun = entry.begun, entry.asked_by
                 continue
-            if isinstance(entry, ActEndEntry):
+            if isinstance(entry, ParsedActEnd):
                 if begun is None:
                     raise LedgerError("an act in the ledger ends that never began.")
                 _, budget = price_act(budget, begun[0], entry.done.outcome, interrupted=entry.done.interrupted)

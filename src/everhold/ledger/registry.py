@@ -26,7 +26,7 @@ from everhold.clock import utc_now
 from everhold.data.likeness import Cells, Likeness, Placed, named_if_enough
 from everhold.data.overlap import compare, compare_counts
 from everhold.errors import LedgerError
-from everhold.ledger.files import sync_folder, write_atomic
+from everhold.ledger.safe_files import sync_folder, write_atomic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from everhold.errors import LedgerBusy, LedgerError
 from everhold.ledger import open_files
-from everhold.ledger.files import lock, settle, sync_folder, unlock
 from everhold.ledger.open_files import FileId, OpenFiles, file_id
+from everhold.ledger.safe_files import lock, settle, sync_folder, unlock
 from everhold.ledger.sqlite_format import APPLICATION_ID, CREATE, FORMAT, require_ledger
 
 __all__ = ["Head", "Record", "Store"]

@@ -34,8 +34,8 @@ from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
 from everhold.queries.answer import Answer, Preview
-from everhold.queries.expression.groups import (
-    GROUPED,
+from everhold.queries.expression.composites import (
+    COMPOSITES,
     GroupDifference,
     GroupMean,
     GroupShare,
@@ -51,7 +51,7 @@ from everhold.queries.round_act import ASK, READ, RoundAct
 if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator, Look
     from everhold.mechanism.tolerance import TolerancePolicy
-    from everhold.queries.expression.groups import Grouped, OneGroup
+    from everhold.queries.expression.composites import Composite, OneGroup
     from everhold.queries.grid import Scale, Sums
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
@@ -195,7 +195,7 @@ class Everhold:
         self._policy: TolerancePolicy = policy or Anytime()
         self._quantum = 2.0**-16 if units else 2.0**-17  # rounding of a row, and of the mean of a unit's rows
         self._adaptive = isinstance(self._policy, Anytime)
-        self._grouped = self._adaptive and not units and not estimator.fresh
+        self._composites = self._adaptive and not units and not estimator.fresh
         self._state = _State(estimator.start(), Budget(failure_probability, Code(horizon)))
 
     # where it stands -----------------------------------------------------------------------------------------------
@@ -216,9 +216,9 @@ class Everhold:
         return self._known_rows
 
     @property
-    def grouped(self) -> bool:
+    def composites(self) -> bool:
         """Whether shares and means of groups, and quantiles, are measured in one round."""
-        return self._grouped
+        return self._composites
 
     @property
     def rounds(self) -> int:
@@ -252,7 +252,7 @@ class Everhold:
 
     def prepare(self, query: Query) -> Query:
         """The question, evaluated once where public rows are fixed."""
-        return query if isinstance(query, GROUPED) else self._estimator.prepare(query)
+        return query if isinstance(query, COMPOSITES) else self._estimator.prepare(query)
 
     def identity(self, query: Query) -> str:
         """A digest of the question's values on public rows; it distinguishes unnamed questions."""
@@ -276,8 +276,8 @@ class Everhold:
         if act.kind == "ask":
             deviations = self._deviations(state.budget.code)
         inputs = MeasureInputs(price, self._n, self._known_rows, deviations, precision, state.misfit, self._quantum)
-        if isinstance(query, GROUPED):
-            if not self._grouped or (look := self._estimator.look(state.sketch, query.parts)) is None:
+        if isinstance(query, COMPOSITES):
+            if not self._composites or (look := self._estimator.look(state.sketch, query.parts)) is None:
                 raise QuestionError(
                     "this holdout measures groups by linear questions. Ask for a statistic, such as eh.Mean(...)."
                 )
@@ -375,7 +375,7 @@ class Everhold:
             measure = WithoutForecast(measure, act.kind == "ask")
         return self._proposal(query, guess, measure, inputs, act)
 
-    def _group_measure(self, query: Grouped, forecast: SketchValue, look: Look, inputs: MeasureInputs) -> Measure:
+    def _group_measure(self, query: Composite, forecast: SketchValue, look: Look, inputs: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])
         if isinstance(query, GroupDifference):
             first, second = (_side_forecast(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
@@ -561,8 +561,8 @@ class Everhold:
         """
         proposal = self._propose(query, ASK, "preview")
         quiet = self.answer(proposal, QUIET)
-        grouped = isinstance(query, GROUPED)
-        prior = proposal.forecast.value if grouped else self._estimator.prior(query)
+        composite = isinstance(query, COMPOSITES)
+        prior = proposal.forecast.value if composite else self._estimator.prior(query)
         share = quiet.scale == "share"
         reading = self._propose(query, read, "preview")
         centre: Outcome = 0 if isinstance(reading.measure, CountCells | PrivateCells) else (0, 0)
@@ -610,7 +610,7 @@ def _expected(forecast: SketchValue, expect: float | None) -> SketchValue:
     return replace(forecast, numerator=u.numerator, denominator=u.denominator, second=second)
 
 
-def _group_forecast(values: Sequence[GridValues], look: Look, query: Grouped) -> SketchValue:
+def _group_forecast(values: Sequence[GridValues], look: Look, query: Composite) -> SketchValue:
     """What the sketch foresees: the value, the size of the group and its second moment."""
     if isinstance(query, PairedShares):
         up, down = (_steps_of(value, look) for value in values)
@@ -668,7 +668,7 @@ def _side_forecast(values: Sequence[GridValues], look: Look, number: bool) -> Sk
     return SketchValue("mean", up - down, up + down, draws, second, group)
 
 
-def _scale(query: Grouped) -> Scale:
+def _scale(query: Composite) -> Scale:
     return "share" if isinstance(query, GroupShare) else "mean"
 
 

@@ -94,7 +94,7 @@ class PrivateEverhold(Everhold):
         self._plain = policy or Anytime(share=_SHARE)
         self._failure = failure_probability
         self._source = noise or SecretNoise(terms)
-        self._grouped = False  # every statistic is made of linear questions, whose sensitivity is one row
+        self._composites = False  # every statistic is made of linear questions, whose sensitivity is one row
         self._state = replace(self._state, budget=replace(self._state.budget, privacy=PrivacyAccount(terms)))
 
     @property

@@ -16,8 +16,8 @@ from everhold.report.percent import shown_cells, value_and_interval
 
 if TYPE_CHECKING:
     from everhold.ledger.audit import Audit
+    from everhold.ledger.first_record import FirstRecord
     from everhold.ledger.reader import LoggedAct, StudyFile
-    from everhold.ledger.study import Study
 
 __all__ = ["AboutStudy", "assumptions", "certificate_html", "certificate_json", "cite", "digests", "guarantee"]
 
@@ -25,12 +25,12 @@ _SHOWN = 500  # rounds listed in the page; JSON has all
 _SLIM = 360  # pixels of a narrow screen's picture
 
 
-def _labels_only(study: Study) -> bool:
+def _labels_only(study: FirstRecord) -> bool:
     """Whether features are public and only labels are hidden: a contest, or a test set without a reference."""
     return " test features × " in study.prior
 
 
-def guarantee(study: Study) -> str:
+def guarantee(study: FirstRecord) -> str:
     """The guarantee of a study, in a sentence."""
     draws = "rows" if study.unit is None else f"units ({study.unit})"
     sure = f"With probability {study.settings['confidence']:g} over"
@@ -49,7 +49,7 @@ def guarantee(study: Study) -> str:
     return sentence + _privacy_promise(study)
 
 
-def _privacy_promise(study: Study) -> str:
+def _privacy_promise(study: FirstRecord) -> str:
     """What is promised about single rows, in a sentence; empty where nothing is."""
     if (terms := study.privacy) is None:
         return ""
@@ -66,7 +66,8 @@ def cite(file: StudyFile) -> str:
     return (
         f"Answers from an everhold study of {len(file.rounds):,} round{'' if len(file.rounds) == 1 else 's'} with "
         f"{file.surprises:,} surprise{'' if file.surprises == 1 else 's'}, created "
-        f"{file.study.created[:10]}, ledger head {file.head}; everhold {file.study.version}, after Huh, Efficient Adaptive "
+        f"{file.first_record.created[:10]}, ledger head {file.head}; "
+        f"everhold {file.first_record.version}, after Huh, Efficient Adaptive "
         "Data Analysis over Dense Distributions."
     )
 
@@ -82,7 +83,7 @@ class AboutStudy:
     description: str = ""
 
 
-def assumptions(study: Study) -> list[str]:
+def assumptions(study: FirstRecord) -> list[str]:
     """What the guarantee rests on, in plain words."""
     draws = "rows" if study.unit is None else f"units ({study.unit})"
     statements = [
@@ -100,7 +101,7 @@ def assumptions(study: Study) -> list[str]:
     return statements
 
 
-def digests(study: Study) -> dict[str, str]:
+def digests(study: FirstRecord) -> dict[str, str]:
     """SHA-256 of the schema and of the public rows, and the keyed fingerprint of the private ones."""
     schema = hashlib.sha256(study.schema.to_toml().encode()).hexdigest()
     reference = hashlib.sha256(table_to_bytes(study.reference, study.weights)).hexdigest()
@@ -117,19 +118,19 @@ def certificate_json(file: StudyFile, audit: Audit, about: AboutStudy | None = N
         "contact": about.contact,
         "date": about.date,
         "description": about.description,
-        "assumptions": assumptions(file.study),
-        **digests(file.study),
+        "assumptions": assumptions(file.first_record),
+        **digests(file.first_record),
         "audit": {"ok": audit.ok, "found": str(audit), "unchecked_readings": audit.unchecked},
-        "guarantee": guarantee(file.study),
+        "guarantee": guarantee(file.first_record),
         "cite": cite(file),
         "head": str(file.head),
-        "created": file.study.created,
-        "everhold": file.study.version,
-        "rows": file.study.rows,
-        "unit": file.study.unit,
-        "prior": file.study.prior,
-        "settings": file.study.settings,
-        "schema": file.study.schema.to_toml(),
+        "created": file.first_record.created,
+        "everhold": file.first_record.version,
+        "rows": file.first_record.rows,
+        "unit": file.first_record.unit,
+        "prior": file.first_record.prior,
+        "settings": file.first_record.settings,
+        "schema": file.first_record.schema.to_toml(),
         "questions": len(file.questions),
         "surprises": file.surprises,
         "price": file.price,
@@ -179,22 +180,22 @@ def certificate_html(file: StudyFile, audit: Audit, about: AboutStudy | None = N
         *([("Contact", about.contact)] if about.contact else []),
         ("Rounds", f"{len(file.rounds):,}"),
         ("Surprises", f"{file.surprises:,}"),
-        ("Private " + ("rows" if file.study.unit is None else "units"), f"{file.study.rows:,}"),
+        ("Private " + ("rows" if file.first_record.unit is None else "units"), f"{file.first_record.rows:,}"),
         ("Confidence", f"{file.confidence:g}"),
         ("Other acts", f"{len(file.acts):,}"),
         ("Price so far", f"{file.price:.1f} nats; {budget['width_text']}"),
         *([] if file.budget.privacy is None else [("Privacy", file.budget.privacy.text)]),
         ("Singling out", file.weight_floor().text),
-        ("Prior", file.study.prior),
-        ("Created", file.study.created),
+        ("Prior", file.first_record.prior),
+        ("Created", file.first_record.created),
         ("Ledger head", str(file.head)),
         *(
             (name.capitalize().replace("_", " ").replace("sha256", "(SHA-256)"), digest)
-            for name, digest in digests(file.study).items()
+            for name, digest in digests(file.first_record).items()
         ),
     ]
     description = f"\n<p>{escape(about.description)}</p>" if about.description else ""
-    rests_on = "".join(f"<li>{escape(assumption)}</li>" for assumption in assumptions(file.study))
+    rests_on = "".join(f"<li>{escape(assumption)}</li>" for assumption in assumptions(file.first_record))
     asked = file.log
     rows = "".join(_row(entry) for entry in asked[-_SHOWN:])
     left = f"<p>The last {_SHOWN:,} of {len(asked):,} questions.</p>" if len(asked) > _SHOWN else ""
@@ -230,7 +231,7 @@ th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f8
 </style></head><body>
 <h1>Certificate of {escape(title)}</h1>
 <p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>{description}
-<p>{escape(guarantee(file.study))}</p>
+<p>{escape(guarantee(file.first_record))}</p>
 <h2>Questions and answers</h2>{left}
 <table class="stack"><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th>Kind</th>
 <th>Asked by</th></tr></thead>

@@ -12,7 +12,7 @@ from everhold.session.outlook import next_reading_text
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
     from everhold.bounds.privacy import PrivacyAccount
-    from everhold.ledger.study import Study
+    from everhold.ledger.first_record import FirstRecord
 
 __all__ = ["budget_facts", "privacy_facts", "study_facts"]
 
@@ -57,7 +57,7 @@ def privacy_facts(account: PrivacyAccount, failure_probability: float) -> dict[s
     }
 
 
-def study_facts(study: Study, *, rounds: int, surprises: int, price: float, head: str) -> dict[str, Any]:
+def study_facts(study: FirstRecord, *, rounds: int, surprises: int, price: float, head: str) -> dict[str, Any]:
     """The facts that every interface shows of a study.
 
     `sampling_half_width`: the sampling error of a share near one half at this price; the tolerance comes on top.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import LedgerError, MissingExtra, SettingError, WrongSignature
-from everhold.ledger.files import write_atomic
+from everhold.ledger.safe_files import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -127,7 +127,7 @@ class ActForm:
     more: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, kind: type[AnyAct], given: Mapping[str, Any]) -> ActForm:
+    def parse(cls, kind: type[AnyAct], given: Mapping[str, Any]) -> ActForm:
         """From what a browser sent; files and unknown fields do not count."""
         sent = {name: value.strip() for name, value in given.items() if isinstance(value, str)}
         texts = {parameter.name: sent[parameter.name] for parameter in parameters(kind) if sent.get(parameter.name)}
@@ -170,7 +170,7 @@ class ActForm:
             if len(lines) < parameter.role.least:
                 raise QuestionError(f"the field {parameter.label!r} is empty. {parameter.about} Type one per line.")
             return [as_sent(self._question(line)) for line in lines]
-        return parameter.read(text)
+        return parameter.parse(text)
 
     def _question(self, text: str) -> Any:
         """A question, or a statistic: by its fields, or as JSON."""

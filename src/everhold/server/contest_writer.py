@@ -16,7 +16,7 @@ from everhold.server.viewed_writer import ViewedWriter
 if TYPE_CHECKING:
     from everhold.contest.board import Board, Submission
     from everhold.contest.ranking_preview import RankingPreview
-    from everhold.ledger.files import FileStamps
+    from everhold.ledger.safe_files import FileStamps
     from everhold.server.caller import Caller
     from everhold.server.time_grid import TimeGrid
 
@@ -55,8 +55,7 @@ class ContestWriter(ViewedWriter[_View]):
     def __init__(
         self, path: Path, *, grid: TimeGrid, charges_each: int | None = None, start: StartRunner = OwnThread
     ) -> None:
-        self.contest = Contest(path)
-        self.contest.charges_each = charges_each
+        self.contest = Contest(path, charges_each=charges_each)
         self.contest.open()  # whether the labels are there is found out at once
         super().__init__(path, self.contest.stamps, grid, start)
 

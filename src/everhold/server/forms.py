@@ -125,7 +125,7 @@ class QuestionForm:
     act: str = "ask"
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> QuestionForm:
+    def parse(cls, given: Mapping[str, Any]) -> QuestionForm:
         """From what a browser sent; files and unknown fields do not count."""
         texts = {name: value.strip() for name, value in given.items() if isinstance(value, str)}
         more = {name: texts[name] for name in FIELDS if texts.get(name)}
@@ -142,7 +142,7 @@ class QuestionForm:
         given = {lead.name: self.question}
         for parameter in others:
             if text := self.more.get(_name(parameter)):
-                given[parameter.name] = parameter.read(text)
+                given[parameter.name] = parameter.parse(text)
             elif parameter.required:
                 raise QuestionError(f"the field {parameter.label!r} is empty. {parameter.about}")
         return statistic(self.kind, given)

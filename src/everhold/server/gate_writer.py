@@ -15,7 +15,7 @@ from everhold.server.viewed_writer import ViewedWriter
 if TYPE_CHECKING:
     from everhold.gate.outcomes import Outcomes
     from everhold.gate.results import CheckResult, GateStatus, TotalGain
-    from everhold.ledger.files import FileStamps
+    from everhold.ledger.safe_files import FileStamps
     from everhold.server.caller import Caller
     from everhold.server.time_grid import TimeGrid
 
@@ -52,8 +52,7 @@ class GateWriter(ViewedWriter[_View]):
     def __init__(
         self, path: Path, *, grid: TimeGrid, charges_each: int | None = None, start: StartRunner = OwnThread
     ) -> None:
-        self.gate = Gate(path)
-        self.gate.study.charges_each = charges_each
+        self.gate = Gate(path, charges_each=charges_each)
         self.gate.open()  # whether all files are there, and the newest, is found out at once
         super().__init__(path, self.gate.study.stamps, grid, start)
 

@@ -20,7 +20,7 @@ from everhold.server.time_grid import TimeGrid
 
 if TYPE_CHECKING:
     from everhold.bounds.budget import Budget
-    from everhold.ledger.study import Study
+    from everhold.ledger.first_record import FirstRecord
     from everhold.session.holdout import Holdout
 
 __all__ = ["RecordSoFar", "ReleasedView", "StudyProgress"]
@@ -100,7 +100,7 @@ class RecordSoFar:
         known: what of it was read from its file already.
     """
 
-    def __init__(self, path: Path, study: Study, holdout: Holdout, known: StudyFile | None = None) -> None:
+    def __init__(self, path: Path, study: FirstRecord, holdout: Holdout, known: StudyFile | None = None) -> None:
         self.holdout = holdout
         self._path, self._study = path, study
         self._rounds: list[LoggedRound] = [] if known is None else list(known.rounds)
@@ -113,7 +113,7 @@ class RecordSoFar:
         for number in range(len(self._rounds) + 1, len(journal) + 1):
             self._rounds.append(logged_round(journal[number], journal.asked_by(number)))
         self._findings += [logged_finding(*finding) for finding in journal.findings[len(self._findings) :]]
-        self._acts += [logged_act(*act) for act in journal.acts[len(self._acts) :]]
+        self._acts += [logged_act(*act) for act in journal.recorded_acts[len(self._acts) :]]
         return StudyProgress(
             rounds=len(self._rounds),
             findings=len(self._findings),

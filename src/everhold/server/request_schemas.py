@@ -13,15 +13,15 @@ from everhold.statistics.statistic import Statistic
 
 __all__ = [
     "ActBody",
-    "Ask",
-    "AskMany",
+    "AskBody",
+    "AskManyBody",
     "Body",
     "DuelBody",
     "GateBody",
     "GateCheckBody",
     "StatisticBody",
-    "TokenNew",
-    "TryOut",
+    "TokenBody",
+    "TryOutBody",
     "act_body",
     "statistic_body",
 ]
@@ -118,7 +118,7 @@ Expect = Annotated[
 ]
 
 
-class Ask(Body):
+class AskBody(Body):
     """One question, or a statistic."""
 
     model_config = _example(question="age > 40 AND smoker", request_id="6f1c2a")
@@ -127,7 +127,7 @@ class Ask(Body):
     request_id: RequestId | None = None
 
 
-class AskMany(Body):
+class AskManyBody(Body):
     """Several questions, all of which are checked before the first is charged."""
 
     model_config = _example(questions=["age > 40", "smoker"], request_id="6f1c2b")
@@ -135,7 +135,7 @@ class AskMany(Body):
     request_id: RequestId | None = None
 
 
-class TryOut(Body):
+class TryOutBody(Body):
     """A question or a statistic for the public side alone."""
 
     model_config = _example(question="age > 40")
@@ -213,7 +213,7 @@ class DuelBody(Body):
     request_id: RequestId | None = None
 
 
-class TokenNew(Body):
+class TokenBody(Body):
     """A token to make."""
 
     model_config = _example(name="ann", scope="analyst", studies=["patients"], days=90)

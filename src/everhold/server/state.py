@@ -225,7 +225,7 @@ class ServerState:
 
     def status(self, served: Served, token: Token) -> dict[str, Any]:
         """Where a study stands: public facts, coins and the record."""
-        at, study = served.progress, served.study
+        at, study = served.progress, served.first_record
         facts = {
             "name": served.name,
             "kind": served.kind,

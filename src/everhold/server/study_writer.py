@@ -33,7 +33,6 @@ from everhold.server.released import RecordSoFar, ReleasedView, StudyProgress
 from everhold.server.try_outs import TryOuts
 from everhold.session.act_preview import ActPreview, charge_text, how_read, prices_after
 from everhold.session.act_questions import checked_spend
-from everhold.session.caps import Caps
 from everhold.session.holdout import Holdout
 from everhold.session.settings import Settings
 from everhold.statistics import require_no_expect
@@ -43,7 +42,7 @@ from everhold.trial import Trial, as_statistic
 if TYPE_CHECKING:
     from everhold.acts import AnyAct
     from everhold.data.schema import Schema
-    from everhold.ledger.study import Study
+    from everhold.ledger.first_record import FirstRecord
     from everhold.queries.answer import Answer, Preview
     from everhold.queries.query import Query
     from everhold.server.caller import Caller
@@ -78,7 +77,7 @@ class StudyWriter:
         self,
         path: Path,
         *,
-        grid: TimeGrid | Callable[[Study], TimeGrid],
+        grid: TimeGrid | Callable[[FirstRecord], TimeGrid],
         slots: Slots,
         data: str | None = None,
         most_questions: int = 1_000,
@@ -91,19 +90,19 @@ class StudyWriter:
         self._holdout = Holdout.open(path, data=data)
         self.ended_at_opening = self._holdout.session.recorder.ended_at_opening
         try:
-            self._holdout.session.caps = Caps.of(charges_each, self._holdout.privacy, path)
+            self._holdout.session.limit_charges(charges_each, path)
             file = read_study(path)
         except BaseException:
             self._holdout.release()
             raise
-        self.study: Study = file.study
-        self._grid = grid = grid(file.study) if callable(grid) else grid
-        self._record = RecordSoFar(path, file.study, self._holdout, known=file)
+        self.first_record: FirstRecord = file.first_record
+        self._grid = grid = grid(file.first_record) if callable(grid) else grid
+        self._record = RecordSoFar(path, file.first_record, self._holdout, known=file)
         self._released = ReleasedView(self._record.update(), grid)
         self._last_head = self._holdout.head
         self._public = TryOuts(
             self._holdout,
-            file.study.rows,
+            file.first_record.rows,
             slots=slots,
             queued=self._queued,
             most_questions=most_questions,
@@ -163,7 +162,7 @@ class StudyWriter:
         """An act, in a turn of its own. What is wrong with it is found on the public side, before that turn."""
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
-                await self._public.check(caller, act)
+                await self._public.count_parts(caller, act)
                 result, records = await self._queued(partial(self._perform, act, caller), caller)
         await self._wait_until(lambda: self.progress.records >= records)
         return result
@@ -173,7 +172,7 @@ class StudyWriter:
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
                 self._holdout.require_open()
-                parts = await self._public.check(caller, act)
+                parts = await self._public.count_parts(caller, act)
                 if isinstance(act, Certify):
                     spend = checked_spend(act.spend)
                     await self._queued(partial(self._holdout.acts.require_narrower, act.round, spend), caller)
@@ -259,7 +258,7 @@ class StudyWriter:
         pieces: list[list[Query]] = [[]]
         left = _PIECE
         for query in queries:
-            work = size_of_query(query) * self.study.rows
+            work = size_of_query(query) * self.first_record.rows
             if pieces[-1] and work > left:
                 pieces.append([])
                 left = _PIECE
@@ -272,12 +271,12 @@ class StudyWriter:
     @property
     def schema(self) -> Schema:
         """The declared columns."""
-        return self.study.schema
+        return self.first_record.schema
 
     @cached_property
     def examples(self) -> dict[str, str]:
         """A question about each column, from usual values of the public rows."""
-        return examples(self.study.schema, self.study.reference, self.study.weights)
+        return examples(self.first_record.schema, self.first_record.reference, self.first_record.weights)
 
     @property
     def progress(self) -> StudyProgress:
@@ -314,12 +313,12 @@ class StudyWriter:
     @property
     def price_limit(self) -> float | None:
         """The price in nats at which a promised precision will be used up; None where nothing was promised."""
-        settings = Settings.from_dict(self.study.settings)
+        settings = Settings.from_dict(self.first_record.settings)
         policy = settings.tolerance_policy()
         if not isinstance(policy, FixedPrecision):
             return None
-        rows = self.study.rows - settings.known_rows
-        return policy.lasts(rows=rows, draws=self.study.draws, known_shift=2.0 * settings.known_rows / rows)
+        rows = self.first_record.rows - settings.known_rows
+        return policy.lasts(rows=rows, draws=self.first_record.draws, known_shift=2.0 * settings.known_rows / rows)
 
     def file(self) -> StudyFile:
         """The study as its file would be read, as far as its answers have left, without reading it."""
@@ -333,7 +332,7 @@ class StudyWriter:
         for job in jobs:
             if isinstance(job.work, Request):
                 asks.append(job)
-                work += size_of_query(job.work.question) * self.study.rows
+                work += size_of_query(job.work.question) * self.first_record.rows
                 if work <= _PIECE:
                     continue
             self._answer(asks)

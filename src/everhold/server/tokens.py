@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 from everhold.acts import Permission
 from everhold.clock import utc_now
 from everhold.errors import LedgerError, SettingError
-from everhold.ledger.files import exclusive, read_json, to_json, write_atomic
+from everhold.ledger.safe_files import exclusive, read_json, to_json, write_atomic
 
 __all__ = ["PREFIX", "Scope", "Token", "Tokens"]
 

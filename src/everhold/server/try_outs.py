@@ -124,7 +124,7 @@ class TryOuts:
             for question in questions
         ], nats
 
-    async def check(self, caller: Caller, act: AnyAct) -> int:
+    async def count_parts(self, caller: Caller, act: AnyAct) -> int:
         """Count the parts of an act, and try them. A closed study returns what is recorded."""
         questions = questions_to_try(act)
         if self._holdout.closed:

@@ -11,14 +11,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from everhold.errors import EverholdError, LedgerError, RequestConflict
-from everhold.ledger.files import FileStamps
 from everhold.ledger.reader import StudyFile, read_study
+from everhold.ledger.safe_files import FileStamps
 from everhold.server.job_queue import Job, JobQueue, OwnThread, StartRunner
 from everhold.server.released import RecordSoFar, ReleasedView, StudyProgress
 from everhold.server.time_grid import TimeGrid
 
 if TYPE_CHECKING:
-    from everhold.ledger.study import Study
+    from everhold.ledger.first_record import FirstRecord
     from everhold.session.holdout import Holdout
 
 __all__ = ["View", "ViewedWriter"]
@@ -57,7 +57,7 @@ class ViewedWriter(Generic[W]):
         start: StartRunner = OwnThread,
     ) -> None:
         self.path, self.name = path, path.stem
-        self.study: Study = read_study(path).study
+        self.first_record: FirstRecord = read_study(path).first_record
         self.broken = False
         """Whether the last thing that was done could not be recorded."""
         self._stamps_now, self._grid = stamps, grid
@@ -74,7 +74,7 @@ class ViewedWriter(Generic[W]):
     def _file_so_far(self, holdout: Holdout) -> Callable[[], StudyFile]:
         """Makes the study as its file would be read now, from the memory of the holdout that wrote last."""
         if self._record is None or self._record.holdout is not holdout:
-            self._record = RecordSoFar(self.path, self.study, holdout)
+            self._record = RecordSoFar(self.path, self.first_record, holdout)
         return cache(partial(self._record.file_at, self._record.update()))
 
     async def do(self, work: Callable[[], T], arrived: float | None) -> T:

@@ -12,7 +12,7 @@ from everhold.queries.disclosed import width_factor
 from everhold.queries.round_act import RoundAct
 from everhold.results import PlainResult
 from everhold.session.act_questions import checked_spend
-from everhold.session.acts import candidate_weights
+from everhold.session.session_acts import candidate_weights
 
 if TYPE_CHECKING:
     from everhold.acts import AnyAct

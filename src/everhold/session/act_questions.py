@@ -48,7 +48,7 @@ def described(questions: Sequence[Any]) -> tuple[dict[str, Any], ...]:
 
 def _may_take_steps(question: Any, declared: DeclaredColumns) -> bool:
     """Whether what a statistic asks next may follow from its answers: on the private rows, if not on the public ones."""
-    return isinstance(question, Median | Quantile) and not declared.grouped
+    return isinstance(question, Median | Quantile) and not declared.composites
 
 
 def require_single_values(results: Sequence[Any], expected: str = "questions") -> None:

@@ -43,14 +43,12 @@ class Caps:
         self._rounds = self._acts = 0
 
     @classmethod
-    def of(cls, each: int | None, account: PrivacyAccount | None, what: object) -> Caps | None:
-        """The limit of a study, gate or contest; None where there is none. It needs a promise of privacy.
+    def of(cls, each: int, account: PrivacyAccount | None, what: object) -> Caps:
+        """The limit of a study, gate or contest. It needs a promise of privacy.
 
         Raises:
             SettingError: nothing is promised.
         """
-        if each is None:
-            return None
         if account is None:
             raise SettingError(f"charges_each is for private studies, and {what} promises no privacy. Leave it out.")
         return cls(each)
@@ -64,9 +62,9 @@ class Caps:
         for number in range(self._rounds + 1, len(journal) + 1):
             if journal[number].outcome is not None:
                 self._charged[journal.asked_by(number).who] += 1
-        for act, asked_by in journal.acts[self._acts :]:
+        for act, asked_by in journal.recorded_acts[self._acts :]:
             self._charged[asked_by.who] += _charges(act)
-        self._rounds, self._acts = len(journal), len(journal.acts)
+        self._rounds, self._acts = len(journal), len(journal.recorded_acts)
         if self._charged[who] + charges > self._each:
             raise PrivacyUsedUp(
                 f"{who or 'this name'} has caused {self._charged[who]:,} of the {self._each:,} surprises, readings and "

@@ -94,7 +94,7 @@ class ComparisonActs(ActQuestions):
             {"method": "intervals", "parts": 1, "sides": 2, "spend": None, "given": None},
         )
         decide = self._by_intervals([self._session.query(difference)], RoundAct("close"))
-        return Verdict.from_dict(self._session.recorder.do_act(begun, decide, self._session.asked_by(request_id, None)))
+        return Verdict.from_dict(self._session.recorder.do_act(begun, decide, self._session.stamp(request_id, None)))
 
     def _pair(self, questions: Sequence[Any], given: Node | None) -> tuple[Query, Query, Query] | None:
         """Two yes/no questions about the same rows, and their conjunction; None where rows do not answer yes or no."""

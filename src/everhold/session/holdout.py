@@ -329,7 +329,7 @@ class Holdout:
         journal = self.journal
         rounds = [logged_round(past, journal.asked_by(past.number)) for past in journal]
         asked = as_asked(rounds, [logged_finding(*entry) for entry in journal.findings])
-        return Log(in_order(asked, [logged_act(*entry) for entry in journal.acts]))
+        return Log(in_order(asked, [logged_act(*entry) for entry in journal.recorded_acts]))
 
     def by(self, *columns: str, read: bool = False) -> By:
         """Statistics by groups: `holdout.by("carrier").mean("arr_delay")`, `holdout.by("city", "smoker").median("age")`.
@@ -434,7 +434,7 @@ class Holdout:
 
     def _ask_statistic(self, statistic: Statistic[R], request_id: str | None, who: str | None) -> R:
         statistic = checked_statistic(statistic)
-        asked_by = self.session.asked_by(request_id, who)
+        asked_by = self.session.stamp(request_id, who)
         count = 0
         paid: list[Answer] = []
 
@@ -530,7 +530,7 @@ class Holdout:
             expect: what you foresee, as for `ask`. A good guess makes the reading cheaper for later ones.
             request_id, who: as for `ask`.
         """
-        return self.acts.do(Read(cast(Any, question), spend=spend, expect=expect), self.session.asked_by(request_id, who))
+        return self.acts.do(Read(cast(Any, question), spend=spend, expect=expect), self.session.stamp(request_id, who))
 
     def read_many(
         self,
@@ -544,9 +544,7 @@ class Holdout:
 
         All are fixed before the first is read, so that they cost each other no more than questions fixed in advance.
         """
-        results: list[Any] = self.acts.do(
-            ReadMany(cast(Any, questions), spend=spend), self.session.asked_by(request_id, who)
-        )
+        results: list[Any] = self.acts.do(ReadMany(cast(Any, questions), spend=spend), self.session.stamp(request_id, who))
         return results
 
     def close(self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None) -> list[Any]:
@@ -555,7 +553,7 @@ class Holdout:
         All of the failure probability that is left is spent on these. Afterwards the study can be read, audited and cited,
         and nothing can be asked. To let another process go on with a study, use `release`.
         """
-        results: list[Any] = self.acts.do(Close(cast(Any, questions)), self.session.asked_by(request_id, who))
+        results: list[Any] = self.acts.do(Close(cast(Any, questions)), self.session.stamp(request_id, who))
         return results
 
     def best_of(
@@ -576,7 +574,7 @@ class Holdout:
             weights: how probable it is, by what is publicly known, that each is best. A likely winner costs less.
             request_id, who: as for `ask`.
         """
-        choice: Choice = self.acts.do(BestOf(cast(Any, questions), weights=weights), self.session.asked_by(request_id, who))
+        choice: Choice = self.acts.do(BestOf(cast(Any, questions), weights=weights), self.session.stamp(request_id, who))
         return choice
 
     def is_better(
@@ -593,7 +591,7 @@ class Holdout:
         It says nothing certain about the population; `compare` does.
         """
         decision: Decision = self.acts.do(
-            IsBetter(cast(Any, first), cast(Any, second), by=by), self.session.asked_by(request_id, who)
+            IsBetter(cast(Any, first), cast(Any, second), by=by), self.session.stamp(request_id, who)
         )
         return decision
 
@@ -622,7 +620,7 @@ class Holdout:
             spend, request_id, who: as for `read`.
         """
         act = CompareTwo(cast(Any, first), cast(Any, second), low=low, high=high, given=given, spend=spend)
-        verdict: Verdict = self.acts.do(act, self.session.asked_by(request_id, who))
+        verdict: Verdict = self.acts.do(act, self.session.stamp(request_id, who))
         return verdict
 
     def certify(
@@ -633,7 +631,7 @@ class Holdout:
         It discloses nothing new: the interval follows from what the earlier answer disclosed.
         """
         number = answer if isinstance(answer, int) else answer.round
-        certified: Answer = self.acts.do(Certify(number, spend=spend), self.session.asked_by(request_id, who))
+        certified: Answer = self.acts.do(Certify(number, spend=spend), self.session.stamp(request_id, who))
         return certified
 
     share = shortcut(Share)

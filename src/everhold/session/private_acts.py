@@ -20,7 +20,7 @@ from everhold.queries.expression import BoundedMean, Expression
 from everhold.queries.query import RowValues, Values
 from everhold.queries.round_act import RoundAct
 from everhold.session.act_questions import described
-from everhold.session.acts import Acts, candidate_weights, checked_by
+from everhold.session.session_acts import SessionActs, candidate_weights, checked_by
 from everhold.statistics.rehearsal import as_answer
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 __all__ = ["PrivateActs", "acts_of"]
 
 
-def acts_of(session: Session[EverholdProposal], mechanism: Everhold, declared: DeclaredColumns) -> Acts:
+def acts_of(session: Session[EverholdProposal], mechanism: Everhold, declared: DeclaredColumns) -> SessionActs:
     """The acts beyond asking of a session, private or not."""
     if isinstance(mechanism, PrivateEverhold):
         return PrivateActs(session, mechanism, declared)
-    return Acts(session, mechanism, declared)
+    return SessionActs(session, mechanism, declared)
 
 
-class PrivateActs(Acts):
+class PrivateActs(SessionActs):
     """The acts of one private session. Nothing here reads a row before the privacy budget has paid for it."""
 
     def __init__(self, session: Session[EverholdProposal], mechanism: PrivateEverhold, declared: DeclaredColumns) -> None:
@@ -76,7 +76,7 @@ class PrivateActs(Acts):
         """Whether a difference in [-1, 1] is above or below 0, certified. Only a test set's values are row by row."""
         if not isinstance(difference, RowValues):
             _refuse("comparison of given values", 'holdout.compare("…", "…") of questions given as text')
-        asked_by = self._session.asked_by(request_id, None)
+        asked_by = self._session.stamp(request_id, None)
         options = {"method": "noisy intervals", "parts": 1, "sides": 2, "spend": None, "given": None}
         begun = ActStart("compare", described([difference]), options)
         decide = self._by_intervals([self._session.query(difference)], RoundAct("read"))
@@ -153,30 +153,32 @@ class PrivateActs(Acts):
     def choose(
         self,
         names: Sequence[str],
-        criterion: Callable[[int], float],
+        goodness: Callable[[int], float],
         weights: Sequence[Fraction],
         *,
-        by: str,
-        generation: int = 0,
+        criterion: str,
+        earlier_choices: int = 0,
         asked_by: AskedBy | None = None,
     ) -> Choice:
         """Refused: how much one row moves a caller's criterion is not known (AUC and F1: too much to be useful)."""
         _refuse("a choice by a criterion of your own", "holdout.best_of([...]) of questions given as text")
 
-    def choose_sum(self, names: Sequence[str], values: Sequence[Values], weights: Sequence[Fraction], *, by: str) -> Choice:
+    def choose_sum(
+        self, names: Sequence[str], values: Sequence[Values], weights: Sequence[Fraction], *, criterion: str
+    ) -> Choice:
         """Which of several has about the largest sum, by the exponential mechanism. Only for a test set's own values.
 
         Args:
             names: of the candidates, public.
             values: of each row, all in one range.
             weights: public weights of the candidates; they sum to at most 1.
-            by: what they are sums of.
+            criterion: what they are sums of.
         """
         if not all(isinstance(candidate, RowValues) for candidate in values):
             _refuse("choice among given values", "holdout.best_of([...]) of questions given as text")
         asked = tuple({"kind": "values", "name": name} for name in names)
-        options = {"weights": [str(weight) for weight in weights], "generation": 0, "by": by}
-        mechanism, asked_by = self._private, self._session.asked_by(None, None)
+        options = {"weights": [str(weight) for weight in weights], "generation": 0, "by": criterion}
+        mechanism, asked_by = self._private, self._session.stamp(None, None)
 
         def decide() -> int:
             totals = [sums.first for sums in self._session.scanner.sums(values, "mean")]

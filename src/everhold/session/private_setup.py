@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.data.files import Files
+from everhold.data.duckdb_files import Files
 from everhold.data.source import Frame
 from everhold.errors import DataError, PrivacyError, SettingError
 from everhold.priors.split import Split
 from everhold.queries.expression import BoundedMean, Expression
-from everhold.queries.expression.groups import GROUPED
+from everhold.queries.expression.composites import COMPOSITES
 from everhold.queries.expression.question import without_values
 from everhold.queries.query import Query, RowValues
 from everhold.statistics import is_statistic
@@ -64,7 +64,7 @@ def require_private_rows(terms: PrivacyTerms, rows: Source, size: int, unit: str
 
 def require_text_question(question: object) -> None:
     """Refuse callables and given values: what they do with all rows together cannot be known."""
-    if isinstance(question, (str, RowValues, *GROUPED)) or is_statistic(question):
+    if isinstance(question, (str, RowValues, *COMPOSITES)) or is_statistic(question):
         return
     if isinstance(question, Query) and isinstance(without_values(question), Expression | BoundedMean):
         return

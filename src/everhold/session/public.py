@@ -97,5 +97,5 @@ def build_mechanism(rows: int, public: PublicSide, settings: Settings) -> Everho
 def declared_columns(mechanism: Everhold, schema: Schema, most_cells: int) -> DeclaredColumns:
     """The declared columns, with what statistics may know of the public side: the prior, which never changes."""
     return DeclaredColumns(
-        schema, most_cells, mechanism.grouped, lambda query: 0.5 * (1.0 + mechanism.prior(query)), mechanism.draws
+        schema, most_cells, mechanism.composites, lambda query: 0.5 * (1.0 + mechanism.prior(query)), mechanism.draws
     )

@@ -19,12 +19,12 @@ from weakref import ref
 from everhold.errors import DataError, EverholdError, LedgerError, QuestionError, RequestConflict, after_charge
 from everhold.ledger.act_prices import act_result, is_last, price_act
 from everhold.ledger.codec import (
-    ActEndEntry,
-    ActStartEntry,
-    FindingEntry,
+    ParsedActEnd,
+    ParsedActStart,
+    ParsedFinding,
     Repeat,
+    parse_record,
     question_from_dict,
-    read_entry,
 )
 from everhold.ledger.rounds import ActEnd, ActStart, RecordedAct, RecordedFinding, Round, to_record
 from everhold.ledger.walk import walk
@@ -38,7 +38,7 @@ from everhold.session.shield import PlainShield
 
 if TYPE_CHECKING:
     from everhold.bounds.privacy import PrivacyAccount
-    from everhold.ledger.codec import AnyEntry
+    from everhold.ledger.codec import ParsedRecord
     from everhold.ledger.journal import Journal
     from everhold.queries.answer import Answer
     from everhold.queries.expression.tree import Kind
@@ -418,7 +418,7 @@ class Recorder(Generic[P]):
                 )
             store.resume()
             try:
-                entries = (read_entry(record, self._kinds, parse="surprises") for record in store.new_records())
+                entries = (parse_record(record, self._kinds, parse="surprises") for record in store.new_records())
                 self.restore(entries, store.path)
                 self.shield.reload()
                 self.shield.charge_unrecorded()
@@ -427,18 +427,18 @@ class Recorder(Generic[P]):
                 store.fail()
                 raise
 
-    def restore(self, entries: Iterable[AnyEntry], where: object) -> None:
+    def restore(self, entries: Iterable[ParsedRecord], where: object) -> None:
         """Take over what is recorded. Quiet asks only count; what disclosed something teaches what it taught then."""
 
         def record() -> Iterator[Round | RecordedAct]:
             for entry in entries:
                 if isinstance(entry, Repeat):
                     self.journal.restore_repeat(entry.asked_by.request_id, entry.number)
-                elif isinstance(entry, FindingEntry):
+                elif isinstance(entry, ParsedFinding):
                     self.journal.restore_finding(entry.finding, entry.asked_by)
-                elif isinstance(entry, ActStartEntry):
+                elif isinstance(entry, ParsedActStart):
                     self.journal.restore_act_start(entry.begun, entry.asked_by)
-                elif isinstance(entry, ActEndEntry):
+                elif isinstance(entry, ParsedActEnd):
                     yield self.journal.restore_act_end(entry.done)
                 else:
                     self.journal.restore_round(entry.round, entry.asked_by)

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.errors import LedgerError, RowsInUse, RowsInUseWarning, SettingError, outside
+from everhold.ledger.first_record import FirstRecord
 from everhold.ledger.registry import KnownStudy, Registry, RowDigests, TableFacts, data_folder
 from everhold.ledger.store import Head, Store
-from everhold.ledger.study import Study
 
 if TYPE_CHECKING:
     from everhold.data.sample import Sample
     from everhold.ledger.journal import Journal
 
 __all__ = [
-    "HeadNotes",
     "RegisteredStudy",
     "forget_rows",
     "known_head",
     "newer_state",
+    "note_heads",
     "register_private_rows",
     "register_rows",
     "require_known_head",
@@ -128,14 +128,14 @@ def _opened(path: str) -> str:
     )
 
 
-def _first_record(path: Path) -> Study | None:
+def _first_record(path: Path) -> FirstRecord | None:
     """What a study is, as far as its file still says so."""
     try:
         store = Store.open(path, write=False)
     except LedgerError:
         return None
     try:
-        return Study.read(next(store.records()))
+        return FirstRecord.from_record(next(store.records()))
     except (LedgerError, SettingError, StopIteration):
         return None
     finally:
@@ -170,7 +170,7 @@ def newer_state(path: Path) -> str | None:
     """That the registry knows a state of this study which its file lacks, in words; None where it knows of none."""
     store = Store.open(path, write=False)
     try:
-        newest = known_head(Study.read(next(store.records())).fingerprint)
+        newest = known_head(FirstRecord.from_record(next(store.records())).fingerprint)
         if not newest or store.holds(Head.parse(newest)):
             return None
     except (SettingError, StopIteration):
@@ -265,8 +265,8 @@ class RegisteredStudy:
             return 0
 
 
-class HeadNotes:
-    """Notes in the registry how far a study has come, so that an older copy of it is recognised.
+def note_heads(registered: RegisteredStudy, journal: Journal, clock: Callable[[], float] = time.monotonic) -> None:
+    """Note in the registry, from now on, how far a study has come, so that an older copy of it is recognised.
 
     What was charged is noted before it is returned; quiet answers at most once a second, and when the study is given up. So
     the registry may lack the quiet answers of the last second before a process was killed.
@@ -276,20 +276,25 @@ class HeadNotes:
         journal: where it is recorded.
         clock: seconds that only rise.
     """
+    notes = _HeadNotes(registered, journal, clock)
+    journal.when_durable(notes.durable)
+    journal.when_leaving(notes.leaving)
 
-    def __init__(self, registered: RegisteredStudy, journal: Journal, clock: Callable[[], float] = time.monotonic) -> None:
+
+class _HeadNotes:
+    """The head that was noted last, and when."""
+
+    def __init__(self, registered: RegisteredStudy, journal: Journal, clock: Callable[[], float]) -> None:
         self._registered, self._journal, self._clock = registered, journal, clock
-        self._noted, self._rounds, self._acts = clock(), len(journal), len(journal.acts)
+        self._noted, self._rounds, self._acts = clock(), len(journal), len(journal.recorded_acts)
         self._head: Head | None = None
-        self._before = journal.on_durable
-        journal.on_durable, journal.on_leaving = self._durable, self._leaving
 
-    def _durable(self, store: Store) -> None:
-        self._before(store)
+    def durable(self, store: Store) -> None:
+        """Something has become durable."""
         journal = self._journal
         new = range(self._rounds + 1, len(journal) + 1)
-        charged = len(journal.acts) > self._acts or any(journal[number].outcome is not None for number in new)
-        self._rounds, self._acts = len(journal), len(journal.acts)
+        charged = len(journal.recorded_acts) > self._acts or any(journal[number].outcome is not None for number in new)
+        self._rounds, self._acts = len(journal), len(journal.recorded_acts)
         if journal.pending is None and (charged or self._clock() - self._noted >= _NOTED_SECONDS):
             try:
                 self._registered.note_head(store)
@@ -298,7 +303,8 @@ class HeadNotes:
                 raise
             self._noted, self._head = self._clock(), store.head
 
-    def _leaving(self, store: Store) -> None:
+    def leaving(self, store: Store) -> None:
+        """The study is given up or paused."""
         if store.head != self._head:
             with suppress(LedgerError):  # opening it again says what is wrong
                 self._registered.note_head(store)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QuestionError
 from everhold.queries.expression import BoundedMean, Expression
-from everhold.queries.expression.groups import GROUPED, QuantileOf
+from everhold.queries.expression.composites import COMPOSITES, QuantileOf
 from everhold.queries.expression.program import Columns, CompiledBatch, TooSlow
 from everhold.queries.expression.question import Evaluated, size_of_query
 
@@ -100,4 +100,4 @@ def _linear(query: Query) -> Sequence[Query]:
     """The linear questions that a text question is made of, where they are fixed by the question."""
     if isinstance(query, QuantileOf):
         return ()
-    return query.parts if isinstance(query, GROUPED) else (query,)
+    return query.parts if isinstance(query, COMPOSITES) else (query,)

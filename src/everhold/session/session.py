@@ -18,7 +18,7 @@ from everhold.ledger.rounds import RecordedFinding
 from everhold.progress import SHOWN_FROM, progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.expression import expression
-from everhold.queries.expression.groups import GROUPED
+from everhold.queries.expression.composites import COMPOSITES
 from everhold.queries.protocol import P
 from everhold.queries.query import as_query
 from everhold.queries.request import AskedBy, Request
@@ -111,7 +111,7 @@ class Session(Generic[P]):
         self.mechanism: Mechanism[P] = build() if mechanism is None else mechanism
         self.public_rows = public_rows
         self.who: str | None = None
-        self.caps: Caps | None = None
+        self._caps: Caps | None = None
         self._kinds = dict(sample.kinds if kinds is None else kinds)
         self._words = dict(words or {})
         self.scanner = Scanner(sample, public_rows)
@@ -193,7 +193,7 @@ class Session(Generic[P]):
             raise QuestionError(
                 'a statistic is asked by itself: holdout.ask(eh.Mean("age")). Here only single questions fit.'
             )
-        if isinstance(question, GROUPED):
+        if isinstance(question, COMPOSITES):
             return question
         query = as_query(question, name=name)
         require_name(query)
@@ -201,7 +201,7 @@ class Session(Generic[P]):
         self.sample.check(query)
         return query
 
-    def asked_by(self, request_id: str | None, who: str | None, time: str = "") -> AskedBy:
+    def stamp(self, request_id: str | None, who: str | None, time: str = "") -> AskedBy:
         """Who asks, for the record; without a time, now."""
         return AskedBy(time or timestamp(), require_text(who or self.who, "who"), require_text(request_id, "request_id"))
 
@@ -215,7 +215,7 @@ class Session(Generic[P]):
         expect: float | None = None,
     ) -> Answer:
         """Answer one question: text, a callable over columns, or `eh.Values`. `Holdout.ask` says more."""
-        query, asked_by, act = self.query(question, name), self.asked_by(request_id, who), _ask_expecting(expect)
+        query, asked_by, act = self.query(question, name), self.stamp(request_id, who), _ask_expecting(expect)
         with self.recorder.turn():
             answer = self._answer(query, asked_by, act, {})
             self._journal.flush()
@@ -225,7 +225,7 @@ class Session(Generic[P]):
         self, questions: Iterable[object], *, request_id: str | None = None, who: str | None = None
     ) -> list[Answer]:
         """Answer several questions in order. `Holdout.ask_many` says more."""
-        return self.ask_parts(questions, self.asked_by(request_id, who))
+        return self.ask_parts(questions, self.stamp(request_id, who))
 
     def ask_parts(self, questions: Iterable[object], asked_by: AskedBy, *, first: int = 1) -> list[Answer]:
         """Answer a part of a larger request, which is recorded as of one time. Its request ids count from `first`."""
@@ -272,7 +272,7 @@ class Session(Generic[P]):
     def _requested(self, request: Request) -> _Ask | EverholdError:
         try:
             by = request.asked_by
-            asked_by = self.asked_by(by.request_id, by.who, by.time)
+            asked_by = self.stamp(by.request_id, by.who, by.time)
             return _Ask(self.query(request.question), asked_by, _ask_expecting(request.expect))
         except (QuestionError, SettingError) as error:
             return error
@@ -318,10 +318,14 @@ class Session(Generic[P]):
         proposal = mechanism.propose(query, act)
         return self.recorder.do_round(query, proposal, asked_by, act, scanned)
 
+    def limit_charges(self, each: int | None, what: object) -> None:
+        """Let each name in the record cause so many charges of a private study, called `what` in a refusal; None: any."""
+        self._caps = None if each is None else Caps.of(each, self.recorder.privacy, what)
+
     def require_under_cap(self, who: str | None, charges: int = 1) -> None:
         """Refuse somebody who has used up a part of a private study's budget, before a row is read. Within a turn."""
-        if self.caps is not None and (account := self.recorder.privacy) is not None:
-            self.caps.require(self._journal, who, account, charges)
+        if self._caps is not None and (account := self.recorder.privacy) is not None:
+            self._caps.require(self._journal, who, account, charges)
 
     def record_finding(self, statistic: Statistic[Any], result: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
@@ -351,7 +355,7 @@ class Session(Generic[P]):
     def replay(self, questions: Analyst | Iterable[object]) -> list[Answer]:
         """Every answer again from the transcript, the coins and the questions (or the analyst's program), without data."""
         with self.recorder.turn():
-            if self._journal.acts or any(past.act != ASK for past in self._journal):
+            if self._journal.recorded_acts or any(past.act != ASK for past in self._journal):
                 raise QuestionError(
                     "replay takes the questions of a session of plain asks, and this one has other acts. Expected "
                     "holdout.audit(), which replays every act from the record."

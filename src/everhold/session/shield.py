@@ -83,7 +83,7 @@ class PrivacyShield:
     ) -> None:
         self._guard, self._journal, self._mechanism = guard, journal, mechanism
         self._registered = registered
-        journal.on_durable = self._durable
+        journal.when_durable(self._durable)
 
     @property
     def _account(self) -> PrivacyAccount:

@@ -13,11 +13,12 @@ from everhold.data.database_urls import Postgres, Spark, at_url, is_url
 from everhold.data.sample import EngineName, Sample
 from everhold.data.source import as_source
 from everhold.errors import DataError, LedgerError, SettingError
-from everhold.ledger.codec import read_entry
+from everhold.ledger.codec import parse_record
+from everhold.ledger.first_record import FirstRecord, fresh_id
 from everhold.ledger.guard import Guard
 from everhold.ledger.journal import Journal
+from everhold.ledger.key_file import KeyFile
 from everhold.ledger.store import Head, Record, Store
-from everhold.ledger.study import Secret, Study, fresh_id
 from everhold.priors.fixed import FixedPrior
 from everhold.priors.pool import Pool, Prior
 from everhold.priors.split import Split
@@ -25,9 +26,9 @@ from everhold.progress import progress_bar
 from everhold.queries.rng import stream_rng
 from everhold.session.public import PublicSide
 from everhold.session.registered import (
-    HeadNotes,
     RegisteredStudy,
     forget_rows,
+    note_heads,
     register_private_rows,
     register_rows,
     require_known_head,
@@ -94,11 +95,11 @@ def _create(path: Path, setup: Setup, data: object, enter: Callable[[str], None]
     public, sample = setup.public, setup.session.sample
     if public.pool is None:
         raise LedgerError("a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...).")
-    secret = Secret.new(_location(data))
+    secret = KeyFile.new(_location(data))
     fingerprint = sample.fingerprint(bytes.fromhex(secret.key))
     if setup.settings.privacy is not None:  # no function of the rows leaves without noise, not even under a key
         secret, fingerprint = replace(secret, rows=fingerprint), fresh_id()
-    study = Study(
+    study = FirstRecord(
         settings=setup.settings.to_dict(),
         schema=public.schema,
         rows=sample.size,
@@ -121,7 +122,7 @@ def _create(path: Path, setup: Setup, data: object, enter: Callable[[str], None]
         setup.session.recorder.make_durable(Journal(store))
         if setup.settings.privacy is not None:
             _guard(setup, study, Guard.create(path, store.head))
-        HeadNotes(RegisteredStudy(study.fingerprint), setup.session.journal)
+        note_heads(RegisteredStudy(study.fingerprint), setup.session.journal)
     except BaseException:
         store.close()  # the file is there, and another may go on with it
         raise
@@ -138,12 +139,12 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
         if settings.privacy is not None:
             guard = Guard.open(store.path)
             study, settings, records = study_and_records(store, str(guard.head))
-        sample = _bound_sample(study, settings, Secret.load(store.path), store.path, data, engine, memory_limit)
+        sample = _bound_sample(study, settings, KeyFile.load(store.path), store.path, data, engine, memory_limit)
         setup = _restored(study, settings, sample, records, store, Journal(store))
         before = _counts(setup)
         if guard is not None:
             _guard(setup, study, guard)
-        HeadNotes(RegisteredStudy(study.fingerprint), setup.session.journal)
+        note_heads(RegisteredStudy(study.fingerprint), setup.session.journal)
         setup.session.recorder.end_interrupted_act()
         setup.session.recorder.ended_at_opening = _ended(before, _counts(setup))
         return setup
@@ -155,7 +156,7 @@ def open_study(path: Path, data: object, expect_head: str | None, engine: Engine
 def _counts(setup: Setup) -> tuple[int, int, float]:
     """How many acts and rounds there are, and the nats that were disclosed."""
     recorder = setup.session.recorder
-    return len(recorder.journal.acts), len(recorder.journal), recorder.acting_mechanism().budget.nats
+    return len(recorder.journal.recorded_acts), len(recorder.journal), recorder.acting_mechanism().budget.nats
 
 
 def _ended(before: tuple[int, int, float], after: tuple[int, int, float]) -> str | None:
@@ -174,7 +175,7 @@ def _ended(before: tuple[int, int, float], after: tuple[int, int, float]) -> str
     return f"{what}: {it} {became} ({nats:.1f} nats){end}"
 
 
-def _guard(setup: Setup, study: Study, guard: Guard) -> None:
+def _guard(setup: Setup, study: FirstRecord, guard: Guard) -> None:
     """Remember every charge in the guard and in the registry, and ask the registry before anything is drawn."""
     recorder, registered = setup.session.recorder, RegisteredStudy(study.fingerprint)
     recorder.shield_with(PrivacyShield(guard, recorder.journal, recorder.acting_mechanism(), registered))
@@ -190,21 +191,21 @@ def rehearse_study(path: Path) -> Setup:
         store.close()
 
 
-def study_and_records(store: Store, expect_head: str | None) -> tuple[Study, Settings, Iterator[Record]]:
+def study_and_records(store: Store, expect_head: str | None) -> tuple[FirstRecord, Settings, Iterator[Record]]:
     """The first record of a study, and the records that follow."""
     records = _expected_records(store, expect_head)
-    study = Study.read(next(records))
+    study = FirstRecord.from_record(next(records))
     return study, Settings.from_dict(study.settings), records
 
 
 def _restored(
-    study: Study, settings: Settings, sample: Sample, records: Iterator[Record], store: Store, journal: Journal
+    study: FirstRecord, settings: Settings, sample: Sample, records: Iterator[Record], store: Store, journal: Journal
 ) -> Setup:
     public, prior = kept_public(study, settings)
     setup = Setup.start(sample, public, settings, prior, study.unit, study.split, journal)
     kinds = public.schema.kinds
     with progress_bar("Opening the study", record_count(store)) as bar:
-        entries = (read_entry(record, kinds, parse="surprises") for record in bar.over(records))
+        entries = (parse_record(record, kinds, parse="surprises") for record in bar.over(records))
         setup.session.recorder.restore(entries, store.path)
     return setup
 
@@ -217,16 +218,16 @@ def record_count(store: Store) -> int | None:
         return None
 
 
-def kept_public(study: Study, settings: Settings) -> tuple[PublicSide, Prior]:
+def kept_public(study: FirstRecord, settings: Settings) -> tuple[PublicSide, Prior]:
     """The public side of a study, as it kept it."""
     prior = FixedPrior(Pool(study.reference, study.weights, study.draws), study.density, study.prior)
     return PublicSide(prior, settings.seed, study.schema, study.unit), prior
 
 
 def _bound_sample(
-    study: Study,
+    study: FirstRecord,
     settings: Settings,
-    secret: Secret,
+    secret: KeyFile,
     path: Path,
     data: object,
     engine: EngineName,
@@ -284,7 +285,7 @@ def _expected_records(store: Store, expect_head: str | None) -> Iterator[Record]
                 break
         if store.head != expected:
             older = store.head.records < expected.records
-            fingerprint = Study.read(next(store.records())).fingerprint
+            fingerprint = FirstRecord.from_record(next(store.records())).fingerprint
             if (other := study_of_head(str(expected), fingerprint)) is not None:
                 raise LedgerError(
                     f"{store.path} does not contain the expected head {str(expected)[:20]}…: this is another study. "

@@ -9,11 +9,19 @@ from typing import Any
 
 from everhold.errors import EverholdError, LedgerError, QuestionError
 from everhold.ledger.audit import Audit, audit
-from everhold.ledger.codec import ActEndEntry, ActStartEntry, FindingEntry, Repeat, RoundEntry, question_to_dict, read_entry
+from everhold.ledger.codec import (
+    ParsedActEnd,
+    ParsedActStart,
+    ParsedFinding,
+    ParsedRound,
+    Repeat,
+    parse_record,
+    question_to_dict,
+)
+from everhold.ledger.first_record import FirstRecord
 from everhold.ledger.rounds import ActStart, RecordedAct, RecordedFinding, Round
 from everhold.ledger.sqlite_format import check_pages
 from everhold.ledger.store import Record, Store
-from everhold.ledger.study import Study
 from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.answer import Answer
 from everhold.session.public import build_mechanism, declared_columns
@@ -64,7 +72,7 @@ class _AuditedRecords:
 
     def __init__(
         self,
-        study: Study,
+        study: FirstRecord,
         declared: DeclaredColumns,
         records: Iterator[Record],
         progress: Callable[[int], None],
@@ -82,19 +90,19 @@ class _AuditedRecords:
     def rounds(self) -> Iterator[Round | RecordedAct]:
         """Every round and act, in order."""
         for record in self._records:
-            entry = read_entry(record, self._study.schema.kinds)
+            entry = parse_record(record, self._study.schema.kinds)
             self.count, self.written_by = self.count + 1, entry.written_by
             if self._most is not None and self.count > self._most:
                 continue
-            if isinstance(entry, FindingEntry):
+            if isinstance(entry, ParsedFinding):
                 self._check_finding(entry.finding)
                 continue
-            if isinstance(entry, ActStartEntry):
+            if isinstance(entry, ParsedActStart):
                 if self._begun is not None:
                     raise LedgerError("an act in the ledger begins before the one before it has ended.")
                 self._begun = entry.begun
                 continue
-            if isinstance(entry, ActEndEntry):
+            if isinstance(entry, ParsedActEnd):
                 if self._begun is None:
                     raise LedgerError("an act in the ledger ends that never began.")
                 begun, self._begun = self._begun, None
@@ -130,7 +138,7 @@ class _AuditedRecords:
         if parts != begun.options.get("parts"):
             raise LedgerError(f"a recorded verdict was priced for {begun.options.get('parts')} intervals, not {parts}.")
 
-    def _check_announced(self, entry: RoundEntry) -> None:
+    def _check_announced(self, entry: ParsedRound) -> None:
         """A reading is one that was announced before it was made, with the same options."""
         past, begun = entry.round, self._begun
         if begun is None or begun.kind != past.act.kind or past.act.parts != len(begun.asked):
@@ -146,7 +154,7 @@ class _AuditedRecords:
         if begun.asked[index] != named or options != (spend, past.act.expect, entry.asked_by.request_id):
             raise LedgerError(f"round {past.number} is another reading than was announced.")
 
-    def _check_request(self, entry: RoundEntry | Repeat) -> None:
+    def _check_request(self, entry: ParsedRound | Repeat) -> None:
         request = entry.asked_by.request_id
         if request is not None and request in self._requests:
             raise LedgerError(f"request id {request!r} was answered twice.")

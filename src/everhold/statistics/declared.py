@@ -36,20 +36,20 @@ class DeclaredColumns:
     Attributes:
         schema: the columns.
         most_cells: of one table, each of which is a question.
-        grouped: whether groups and quantiles are measured in one round. Otherwise they are made of linear questions.
+        composites: whether questions of groups and quantiles are measured in one round; otherwise by linear questions.
         prior: the mean of a linear question on the public side, as a position in its range. It never changes.
         draws: the number of public draws behind it.
     """
 
     schema: Schema
     most_cells: int = 10_000
-    grouped: bool = False
+    composites: bool = False
     prior: Callable[[BoundedMean | Expression], float] = _middle
     draws: float = inf
 
     def in_one_round(self, *groups: Node | None) -> bool:
         """Whether these groups are measured together, in one round: the public side needs rows of each, to foresee sizes."""
-        return self.grouped and all(
+        return self.composites and all(
             group is None or self.draws * self.prior(question_of(group)) >= _LEAST_PUBLIC_ROWS for group in groups
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds import derived
 from everhold.queries.expression import bounded_mean
-from everhold.queries.expression.groups import group_mean, group_share
+from everhold.queries.expression.composites import group_mean, group_share
 from everhold.queries.expression.tree import Call, Node, Number
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ def share_steps(declared: DeclaredColumns, tree: Node, group: Node) -> Part:
 def share_questions(declared: DeclaredColumns, tree: Node, group: Node) -> QuestionBatch:
     """The questions that a share within a group is made of: one, or two where groups take two."""
     asked = group_share(tree, group)
-    return [asked] if declared.grouped else asked.parts
+    return [asked] if declared.composites else asked.parts
 
 
 def mean_questions(declared: DeclaredColumns, tree: Node, ends: Ends, group: Node | None) -> QuestionBatch:
     """The questions that the position of a mean between the ends is made of: one, or two where groups take two."""
     if group is None and not declared.can_be_missing(tree):
         return [bounded_mean(tree, *ends)]
-    if declared.grouped:
+    if declared.composites:
         return [group_mean(tree, *ends, group)]
     return [bounded_mean(tree, *ends, given=group, reverse=reverse) for reverse in (False, True)]
 

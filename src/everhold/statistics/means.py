@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from everhold.bounds import derived
 from everhold.errors import QuestionError
 from everhold.queries.expression.canonical import canonical
+from everhold.queries.expression.composites import group_difference, paired_shares
 from everhold.queries.expression.disjoint import are_disjoint
-from everhold.queries.expression.groups import group_difference, paired_shares
 from everhold.queries.expression.tree import Call, Case, Node, Number as NumberNode
 from everhold.statistics.finding import Comparison, Finding
 from everhold.statistics.linear import cut, mean_of, mean_questions, mean_steps, share_questions, share_steps, together
@@ -153,7 +153,7 @@ class Compare:
                 raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
             trees = [declared.yes_no(text).tree for text in (self.first, self.second)]
             what = f"is {self.first} larger than {self.second}"
-            if declared.grouped and group is None:
+            if declared.composites and group is None:
                 answer = (yield [paired_shares(trees[0], trees[1])])[0]
                 return Comparison(what, answer.value, answer.low, answer.high, (answer,))
             first, second = (_as_number(tree) for tree in trees)

@@ -140,7 +140,7 @@ class Parameter:
         """What a program sends for it."""
         return _TYPES[self.form]
 
-    def read(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         """From what a person typed.
 
         >>> from everhold.statistics import STATISTICS

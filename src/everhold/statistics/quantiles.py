@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from everhold.errors import QuestionError, require_number
 from everhold.queries.expression import bounded_mean, question_of
 from everhold.queries.expression.canonical import canonical
-from everhold.queries.expression.groups import quantile_of
+from everhold.queries.expression.composites import quantile_of
 from everhold.queries.expression.tree import Case, Column, Logic, Node, Number as NumberNode, Test
 from everhold.statistics.finding import Finding
 from everhold.statistics.parameters import Given, High, Level, Low, Number
@@ -80,7 +80,7 @@ class Quantile:
         called = "median" if self.level == 0.5 else f"{self.level:g} quantile"
         what = f"{called} of {self.question}{declared.cut_to(self.question, ends, date=date)}"
         what += "" if self.given is None else f" given {self.given}"
-        if declared.grouped:
+        if declared.composites:
             asked = tree if date else declared.filled(tree, ends)
             answer = (yield [quantile_of(asked, *ends, float(self.level), group, step, middle)])[0].as_share()
             value, low, high = (_in_range(position, ends, step) for position in (answer.value, answer.low, answer.high))

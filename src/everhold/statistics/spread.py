@@ -11,7 +11,7 @@ from everhold.bounds import derived
 from everhold.errors import QuestionError
 from everhold.queries.expression import bounded_mean
 from everhold.queries.expression.canonical import canonical
-from everhold.queries.expression.groups import spread_of_means
+from everhold.queries.expression.composites import spread_of_means
 from everhold.queries.expression.tree import Call, Node, Number as NumberNode
 from everhold.queries.expression.values import SMALLEST
 from everhold.statistics.finding import Finding
@@ -96,7 +96,7 @@ def _asked(
     declared: DeclaredColumns, trees: Sequence[Node], ranges: Sequence[Ends], group: Node | None, sign: int | None
 ) -> Generator[QuestionBatch, Sequence[Answer], tuple[derived.Position, tuple[Answer, ...]]]:
     """A variance (sign None) or a correlation, in one round where that is possible; else from every mean."""
-    if declared.grouped:
+    if declared.composites:
         answer = (yield [spread_of_means(trees, ranges, group, sign)])[0]
         position = (answer.value, answer.low, answer.high)
         if sign is None:

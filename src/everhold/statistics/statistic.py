@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 if TYPE_CHECKING:
     from everhold.queries.answer import Answer
     from everhold.queries.expression import BoundedMean, Expression
-    from everhold.queries.expression.groups import Grouped
+    from everhold.queries.expression.composites import Composite
     from everhold.statistics.declared import DeclaredColumns
 
 __all__ = ["QuestionBatch", "Statistic", "Steps", "arun", "run", "run_together"]
@@ -20,7 +20,7 @@ __all__ = ["QuestionBatch", "Statistic", "Steps", "arun", "run", "run_together"]
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-QuestionBatch = Sequence["Expression | BoundedMean | Grouped"]
+QuestionBatch = Sequence["Expression | BoundedMean | Composite"]
 Steps = Generator[QuestionBatch, "Sequence[Answer]", R]
 
 

@@ -11,7 +11,7 @@ from everhold.bounds import derived
 from everhold.errors import QuestionError
 from everhold.queries.expression import conjunction, number, question_of
 from everhold.queries.expression.canonical import canonical
-from everhold.queries.expression.groups import group_share
+from everhold.queries.expression.composites import group_share
 from everhold.queries.expression.tree import Logic, Node, Test
 from everhold.statistics.bins import bins_of, label_tests
 from everhold.statistics.finding import Finding, Shares
@@ -95,7 +95,7 @@ def _cells(
         answers = yield [question_of(test) for _, test in pairs]
         return Shares(what, labels, tuple(answers))
     group = declared.yes_no(given).tree
-    if declared.grouped:
+    if declared.composites:
         answers = yield [group_share(_two_valued(declared, test), group) for _, test in pairs]
         shares = tuple(
             Finding(f"{' × '.join(label)} given {given}", answer.value, answer.low, answer.high, (answer,))

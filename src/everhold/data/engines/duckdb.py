@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.data.duckdb_files import Files, connection, duckdb_error
 from everhold.data.engines.dialects.duckdb import DUCKDB
 from everhold.data.engines.sql import Select
-from everhold.data.files import Files, connection, duckdb_error
 from everhold.data.units import by_unit
 from everhold.errors import DataError
 from everhold.queries.expression.values import LONGEST_TEXT

@@ -31,7 +31,7 @@ from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
 from everhold.queries.protocol import NOTHING, QUIET
 
 if TYPE_CHECKING:
-    from everhold.queries.expression.groups import GroupDifference, PairedShares
+    from everhold.queries.expression.composites import GroupDifference, PairedShares
     from everhold.queries.grid import Sums
     from everhold.queries.protocol import Outcome, SketchValue
     from everhold.queries.query import Query

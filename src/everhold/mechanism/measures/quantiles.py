@@ -22,7 +22,7 @@ from everhold.queries.protocol import NOTHING, QUIET
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.expression.groups import QuantileOf
+    from everhold.queries.expression.composites import QuantileOf
     from everhold.queries.grid import Sums
     from everhold.queries.protocol import Outcome, SketchValue
     from everhold.queries.query import Query

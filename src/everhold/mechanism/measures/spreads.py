@@ -18,7 +18,7 @@ from everhold.queries.protocol import NOTHING
 
 if TYPE_CHECKING:
     from everhold.mechanism.measures.measure import Lesson
-    from everhold.queries.expression.groups import SpreadOf
+    from everhold.queries.expression.composites import SpreadOf
     from everhold.queries.grid import Sums
     from everhold.queries.protocol import Outcome, SketchValue
     from everhold.queries.query import Query

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from everhold.queries.grid import Scale, Sums
     from everhold.queries.query import Query, Rows
 
-__all__ = ["BoundedMean", "Evaluated", "Expression", "GroupedRows", "TextQuestion", "size_of_query", "without_values"]
+__all__ = ["BoundedMean", "Evaluated", "Expression", "RowsOfUnits", "TextQuestion", "size_of_query", "without_values"]
 
 
-class GroupedRows(Protocol):
+class RowsOfUnits(Protocol):
     """Rows grouped by the unit they belong to; each unit is one draw."""
 
     def __len__(self) -> int:
@@ -62,13 +62,13 @@ class TextQuestion(Protocol):
 
 def _values(question: TextQuestion, rows: Rows, size: int) -> GridValues:
     """A question's values on the rows of a table, or on its units."""
-    units: GroupedRows | None = getattr(rows, "units", None)
+    units: RowsOfUnits | None = getattr(rows, "units", None)
     program = CompiledQuestion(question, Columns(rows))
     count = size if units is None else rows.row_count  # type: ignore[attr-defined]
     return as_grid(program.values(count), units)
 
 
-def as_grid(values: NDArray[Any], units: GroupedRows | None) -> GridValues:
+def as_grid(values: NDArray[Any], units: RowsOfUnits | None) -> GridValues:
     """Booleans or steps of every row as values on the grid, averaged within units if there are any."""
     if units is not None:
         steps = values.astype(np.float64)
@@ -141,7 +141,7 @@ class Evaluated:
 
     @classmethod
     def from_scan(
-        cls, question: Expression | BoundedMean, column: NDArray[Any], rows: int, units: GroupedRows | None
+        cls, question: Expression | BoundedMean, column: NDArray[Any], rows: int, units: RowsOfUnits | None
     ) -> Evaluated:
         """A text question after a scan of the public rows: bits where it is yes/no, steps where it is a number."""
 

@@ -11,7 +11,7 @@ from everhold.acts import ACTS, sent_question
 from everhold.results import JsonResult
 from everhold.server.dependencies import ContextOf, RequestContext, StatisticRequest, StudyFor, statistic_request
 from everhold.server.errors import HTTPRefusal
-from everhold.server.request_schemas import Ask, AskMany, Body, TryOut, statistic_body
+from everhold.server.request_schemas import AskBody, AskManyBody, Body, TryOutBody, statistic_body
 from everhold.server.result_schemas import AnyResult, AskedMany, PreviewOut, TrialOut, result_schema
 from everhold.server.study_writer import StudyWriter
 from everhold.statistics import STATISTICS, statistic
@@ -58,7 +58,7 @@ async def _tried(
 
 
 @router.post("/studies/{name}/ask", summary="Ask one question or a statistic", response_model=AnyResult)
-async def ask(study: StudyFor.ASK, context: ContextOf, body: Ask) -> Response:
+async def ask(study: StudyFor.ASK, context: ContextOf, body: AskBody) -> Response:
     """The share of the population that answers yes, or a statistic, with an interval. It is recorded before it is
     returned."""
     return await _answered(study, context, _question(body.question), body.request_id, expect=body.expect)
@@ -71,7 +71,7 @@ def _question(given: str | Body) -> str | Statistic[Any]:
 
 
 @router.post("/studies/{name}/ask_many", summary="Ask several questions", response_model=AskedMany)
-async def ask_many(study: StudyFor.ASK, context: ContextOf, body: AskMany) -> Response:
+async def ask_many(study: StudyFor.ASK, context: ContextOf, body: AskManyBody) -> Response:
     """All are checked before the first is charged, and recorded at once."""
     most = context.server.config.most_questions
     if len(body.questions) > most:
@@ -87,7 +87,7 @@ async def ask_many(study: StudyFor.ASK, context: ContextOf, body: AskMany) -> Re
     summary="Try a question on the public side",
     response_model=PreviewOut | TrialOut | AnyResult,
 )
-async def try_out(study: StudyFor.READ, context: ContextOf, body: TryOut) -> Response:
+async def try_out(study: StudyFor.READ, context: ContextOf, body: TryOutBody) -> Response:
     """Costs nothing and reads no private row. A question gives a preview, a statistic the result if nothing surprised, and
     with `both` either gives a trial: what asking and what reading would show."""
     return await _tried(study, context, _question(body.question), both=body.both)

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
 from everhold.gate.outcomes import Outcomes
-from everhold.server.contest_schemas import GateCheckOut, GateStatusOut, TotalGainOut
 from everhold.server.dependencies import ContextOf, GateFor
+from everhold.server.gate_schemas import GateCheckOut, GateStatusOut, TotalGainOut
 from everhold.server.request_schemas import GateBody, GateCheckBody
 
 __all__ = ["router"]

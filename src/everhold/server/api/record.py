@@ -28,7 +28,7 @@ def studies(token: TokenOf, server: StateOf) -> Response:
 @router.get("/studies/{name}", summary="A study and its columns", response_model=StudyOut)
 def study(served: ServedFor.READ, token: TokenOf, server: StateOf) -> Response:
     """Where it stands, what can be asked."""
-    schema = served.study.schema
+    schema = served.first_record.schema
     columns = {"columns": [schema[name].to_dict() for name in schema], "schema_toml": schema.to_toml()}
     return JSONResponse({**server.status(served, token), **columns})
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 from starlette.responses import JSONResponse, Response
 
 from everhold.server.dependencies import ContextOf, StateOf, TokenOf
-from everhold.server.request_schemas import TokenNew
+from everhold.server.request_schemas import TokenBody
 from everhold.server.response_schemas import TokenMade, TokenOut, TokensOut
 
 __all__ = ["router"]
@@ -23,7 +23,7 @@ def listed(token: TokenOf, server: StateOf) -> Response:
 
 
 @router.post("/tokens", summary="Make a token", response_model=TokenMade, status_code=201)
-def make(context: ContextOf, body: TokenNew) -> Response:
+def make(context: ContextOf, body: TokenBody) -> Response:
     """The secret is returned this once."""
     secret, made = context.server.make_token(context.token, body.name, body.scope, studies=body.studies, days=body.days)
     context.note(**{"made": made.id, "for": made.name, "scope": made.scope})

@@ -92,7 +92,7 @@ def _add(kind: type[AnyAct]) -> None:
     """The page of an act, from its own description."""
 
     async def show(study: StudyWriter, context: PageContextOf) -> Response:
-        form = ActForm.read(kind, context.request.query_params)
+        form = ActForm.parse(kind, context.request.query_params)
         shown = _Shown()
         if form.complete and form.texts and not study.progress.closed:
             shown = await _preview(context, study, form)
@@ -100,7 +100,7 @@ def _add(kind: type[AnyAct]) -> None:
 
     async def send(study: StudyWriter, context: PageContextOf) -> Response:
         given = await form_of(context)
-        form = ActForm.read(kind, given)
+        form = ActForm.parse(kind, given)
         if given.get("do") != "yes":
             typing = context.request.headers.get("hx-trigger") == "fields"
             shown = _Shown() if typing and not form.complete else await _preview(context, study, form)

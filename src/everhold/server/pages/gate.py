@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from everhold.errors import EverholdError
-from everhold.gate.formats import parse_outcomes
+from everhold.gate.outcome_files import parse_outcomes
 from everhold.server.dependencies import GateFor, PageContext, PageContextOf
 from everhold.server.errors import HTTPRefusal
 from everhold.server.gate_writer import GateWriter

@@ -76,7 +76,7 @@ def study(served: ServedFor.READ, context: PageContextOf, question: str = "", ki
 @router.get("/studies/{name}/check")
 async def check(study: StudyFor.READ, context: PageContextOf) -> Response:
     """What the public side says of a question while it is typed."""
-    form = QuestionForm.read(context.request.query_params)
+    form = QuestionForm.parse(context.request.query_params)
     if not form.question:
         return render("check.html", said=[])
     caller = context.caller(form.kind)
@@ -91,7 +91,7 @@ async def check(study: StudyFor.READ, context: PageContextOf) -> Response:
 @router.post("/studies/{name}/ask")
 async def ask(study: StudyFor.ASK, context: PageContextOf) -> Response:
     """The answer to the question box."""
-    form = QuestionForm.read(await form_of(context))
+    form = QuestionForm.parse(await form_of(context))
     context.note(asked=form.kind, act=form.act, question=form.question)
     caller = context.caller(form.kind)
     card, fault = None, None

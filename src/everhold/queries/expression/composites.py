@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from everhold.queries.query import Rows
 
 __all__ = [
-    "GROUPED",
+    "COMPOSITES",
+    "Composite",
     "GroupDifference",
     "GroupMean",
     "GroupShare",
-    "Grouped",
     "OneGroup",
     "PairedShares",
     "QuantileOf",
@@ -213,8 +213,8 @@ class SpreadOf(_GroupQuestion):
         return bounded_mean(self.trees[0], *self.ranges[0], given=self.given, reverse=True), *up
 
 
-Grouped = GroupShare | GroupMean | QuantileOf | GroupDifference | PairedShares | SpreadOf
-GROUPED = (GroupShare, GroupMean, QuantileOf, GroupDifference, PairedShares, SpreadOf)
+Composite = GroupShare | GroupMean | QuantileOf | GroupDifference | PairedShares | SpreadOf
+COMPOSITES = (GroupShare, GroupMean, QuantileOf, GroupDifference, PairedShares, SpreadOf)
 """All kinds of questions that are measured in one round, though they are not linear."""
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from everhold.bounds.budget import Budget
@@ -13,11 +12,10 @@ from everhold.data.schema import Schema
 from everhold.data.table import RowTable
 from everhold.errors import LedgerError
 from everhold.ledger.codec import VERSIONS, dump, load, require_keys, sqlite_version
-from everhold.ledger.files import read_json, to_json, write_atomic
 from everhold.ledger.store import Record
 from everhold.ledger.table_blob import table_from_bytes, table_to_bytes
 
-__all__ = ["Secret", "Study", "fresh_id"]
+__all__ = ["FirstRecord", "fresh_id"]
 
 
 def fresh_id() -> str:
@@ -26,7 +24,7 @@ def fresh_id() -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Study:
+class FirstRecord:
     """What a session follows from, together with its rounds.
 
     Attributes:
@@ -91,7 +89,7 @@ class Study:
         return Record("study", VERSIONS["study"], dump(body), table_to_bytes(self.reference, self.weights))
 
     @classmethod
-    def read(cls, record: Record) -> Study:
+    def from_record(cls, record: Record) -> FirstRecord:
         """From the first record of a ledger."""
         body = load(record)
         if record.kind != "study" or record.blob is None:
@@ -144,53 +142,3 @@ _KEYS = (
     "binding",
     "sqlite",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """What the owner keeps beside a study and shows to nobody: the key of the fingerprint, and where the rows are.
-
-    Of a private study also the fingerprint itself, which its file does not show.
-    """
-
-    key: str
-    data: str | None
-    rows: str | None = None
-
-    @classmethod
-    def new(cls, data: str | None) -> Secret:
-        """With a fresh key."""
-        return cls(secrets.token_hex(32), data)
-
-    @staticmethod
-    def path(study: Path) -> Path:
-        """Beside the study."""
-        return study.with_name(study.name + ".key")
-
-    def save(self, study: Path) -> None:
-        """Write it so that only the owner can read it, and so that it is there when the study is."""
-        content = {name: value for name, value in asdict(self).items() if name != "rows" or value is not None}
-        write_atomic(self.path(study), to_json(content), private=True)
-
-    @classmethod
-    def load(cls, study: Path) -> Secret:
-        """Read it again."""
-        path = cls.path(study)
-        try:
-            content = read_json(path)
-            rows = content.get("rows")
-            if len(bytes.fromhex(content["key"])) != 32 or not all(
-                isinstance(value, str | None) for value in (content["data"], rows)
-            ):
-                raise ValueError("not a key of 32 bytes")
-            return cls(content["key"], content["data"], rows)
-        except FileNotFoundError:
-            raise LedgerError(
-                f"{path} is missing. It holds the owner's key, without which nobody can tell whether the rows are the "
-                "study's. Reading and auditing work without it."
-            ) from None
-        except (OSError, ValueError, KeyError, TypeError):
-            raise LedgerError(
-                f"{path} cannot be read as the owner's key of this study. Expected the file that was made beside it: "
-                "restore it from a backup. Reading and auditing work without it."
-            ) from None

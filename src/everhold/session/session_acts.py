@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from everhold.queries.request import AskedBy
     from everhold.statistics.statistic import QuestionBatch
 
-__all__ = ["Acts", "candidate_weights", "checked_by"]
+__all__ = ["SessionActs", "candidate_weights", "checked_by"]
 
 
-class Acts(ComparisonActs):
+class SessionActs(ComparisonActs):
     """The acts of one session: its comparisons, and all others."""
 
     def do(self, act: AnyAct, asked_by: AskedBy) -> Any:
@@ -113,35 +113,35 @@ class Acts(ComparisonActs):
     def choose(
         self,
         names: Sequence[str],
-        criterion: Callable[[int], float],
+        goodness: Callable[[int], float],
         weights: Sequence[Fraction],
         *,
-        by: str,
-        generation: int = 0,
+        criterion: str,
+        earlier_choices: int = 0,
         asked_by: AskedBy | None = None,
     ) -> Choice:
         """Which of several candidates is best on the private rows, by any criterion. Only the index is disclosed.
 
         Args:
-            names: of the candidates, public. After the first generation the champion so far comes last.
-            criterion: reads the private rows: the larger, the better. What it raises counts as the worst value. Of several
+            names: of the candidates, public. After the first choice the champion so far comes last.
+            goodness: reads the private rows: the larger, the better. What it raises counts as the worst value. Of several
                 with the same value the one with the largest weight is named, because that discloses least.
             weights: public weights of the candidates, without the champion's; they sum to at most 1.
-            by: the criterion's name.
-            generation: how many choices among other candidates came before, with the same champion.
+            criterion: its name.
+            earlier_choices: how many choices among other candidates came before, with the same champion.
             asked_by: for the record.
         """
         asked = tuple({"kind": "values", "name": name} for name in names)
-        options = {"weights": [str(weight) for weight in weights], "generation": generation, "by": by}
+        options = {"weights": [str(weight) for weight in weights], "generation": earlier_choices, "by": criterion}
 
         def decide() -> int:
             with progress_bar("Choosing", len(names), least=SHOWN_FROM) as bar:
-                values = [_no_error(criterion, index) for index in bar.over(range(len(names)))]
+                values = [_no_error(goodness, index) for index in bar.over(range(len(names)))]
             best = max(range(len(weights)), key=lambda index: (values[index], weights[index], -index))
-            stays = bool(generation) and values[best] <= values[-1]  # the champion, unless a candidate is better
+            stays = bool(earlier_choices) and values[best] <= values[-1]  # the champion, unless a candidate is better
             return len(names) - 1 if stays else best
 
-        by_whom = asked_by or self._session.asked_by(None, None)
+        by_whom = asked_by or self._session.stamp(None, None)
         return Choice.from_dict(self._session.recorder.do_act(ActStart("best_of", asked, options), decide, by_whom))
 
     def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import LedgerError
-from everhold.ledger.files import sync_folder, write_atomic
+from everhold.ledger.safe_files import sync_folder, write_atomic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SealedArrays"]
+__all__ = ["KeptArrays"]
 
 
-class SealedArrays:
+class KeptArrays:
     """A folder of arrays.
 
     Args:

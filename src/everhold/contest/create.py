@@ -1,0 +1,160 @@
+"""Make a contest: everything is checked before the first file is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.bounds.privacy import Privacy
+from everhold.contest.board import Rules
+from everhold.contest.hidden_labels import checked_rows, sealed_digest, sealed_rows
+from everhold.errors import LedgerError, PrivacyError, RowsInUse, SettingError
+from everhold.learn.metrics import Task, find
+from everhold.learn.options import checked_labels
+from everhold.ledger.reader import read_study
+from everhold.ledger.registry import Registry
+from everhold.ledger.safe_files import to_json, write_atomic
+from everhold.queries.rng import fresh_seed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["NewContest", "beside"]
+
+
+def beside(path: Path, what: str) -> Path:
+    """A file beside a contest's study."""
+    return path.with_name(f"{path.name}.{what}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewContest:
+    """A contest that may be written.
+
+    Attributes:
+        path: of its study.
+        rules: public.
+        labels: hidden, in the order of the rows.
+        files: the content of `<path>.labels` and of `<path>.contest.json`.
+        registry: where the labels of a private contest are entered, with
+        digest: of the labels; both None where nothing is entered.
+    """
+
+    path: Path
+    rules: Rules
+    labels: NDArray[Any]
+    files: tuple[bytes, bytes]
+    registry: Registry | None
+    digest: NDArray[np.uint64] | None
+
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        y: Any,
+        ids: Any,
+        *,
+        register: bool,
+        task: Task,
+        metric: str | None,
+        classes: Any,
+        seed: int | None,
+        sealed: float | None,
+        privacy: Privacy | None,
+        **settings: Any,
+    ) -> NewContest:
+        """From what `Contest.create` is given.
+
+        Raises:
+            SettingError: something is out of its range.
+            RowsInUse: a private contest has these labels already.
+        """
+        sealed = _checked_sealed(sealed, privacy)
+        chosen_metric = find(metric or ("accuracy" if task == "classification" else "mean_absolute_error"), task)
+        if chosen_metric.loss is None or chosen_metric.output == "probabilities":
+            raise SettingError(
+                f"a contest scores by one question a submission, and {chosen_metric.name} needs more. Expected 'accuracy', "
+                "'error', 'mean_absolute_error' or 'mean_squared_error'."
+            )
+        most_bytes, max_per_day = settings["most_bytes"], settings["max_per_day"]
+        if most_bytes < 1:
+            raise SettingError(f"most_bytes is {most_bytes!r}. Expected at least 1: the bytes that a submission may have.")
+        if max_per_day is not None and max_per_day < 1:
+            raise SettingError(f"max_per_day is {max_per_day!r}. Expected at least 1, or None for any number.")
+        if path.exists() or beside(path, "contest.json").exists():
+            raise LedgerError(f"{path} exists already. Choose another name, or go on with the contest that is there.")
+        labels, names = checked_rows(y, ids, sealed)
+        salt = os.urandom(16).hex()
+        drawn = fresh_seed() if seed is None else seed
+        rules = Rules(
+            **settings,
+            task=task,
+            metric=chosen_metric.name,
+            classes=[] if classes is None else np.unique(np.asarray(list(classes))).tolist(),
+            seed=drawn,
+            sealed=sealed,
+            sealed_digest=sealed_digest(salt, labels[sealed_rows(len(labels), sealed, drawn)]) if sealed else None,
+            privacy=None if privacy is None else asdict(privacy),
+        )
+        checked_labels(labels, len(labels), task, rules.options(path).context(None))  # nothing else checks sealed ones
+        registry = Registry() if privacy is not None and register else None
+        digest = (
+            None if registry is None else registry.digests([json.dumps(["labels", names, labels.tolist()], default=str)])
+        )
+        if registry is not None and digest is not None:
+            _require_unused(registry, digest)
+        try:
+            hidden = to_json({"labels": labels.tolist(), "salt": salt})
+            shown = to_json({**rules.to_dict(), "ids": names})
+        except TypeError:
+            raise SettingError(
+                "labels, classes and settings are plain numbers and texts, so that files can keep them."
+            ) from None
+        return cls(path, rules, labels, (hidden, shown), registry, digest)
+
+    @contextmanager
+    def written(self) -> Iterator[None]:
+        """The contest's own files are there; the study is made inside. All of it or nothing."""
+        names = "labels", "contest.json"
+        try:
+            for name, content, private in zip(names, self.files, (True, False), strict=True):
+                write_atomic(beside(self.path, name), content, private=private)
+            yield
+            if self.registry is not None and self.digest is not None:
+                study = f"{read_study(self.path).first_record.fingerprint}-labels"
+                self.registry.enter(study=study, kind="contest", path=self.path, digests={"files": self.digest})
+        except BaseException:
+            for name in names:
+                beside(self.path, name).unlink(missing_ok=True)
+            raise
+
+
+def _require_unused(registry: Registry, known: NDArray[np.uint64]) -> None:
+    """Refuse labels that a private contest has already. Only the very same ones are recognised."""
+    for other in registry.overlapping({"files": known}):
+        raise RowsInUse(
+            f"these labels have a private contest already: {other.path}, made on {other.created[:10]}. What both disclose "
+            "adds up. Go on with that contest. If you count the sum of all epsilons yourself, or that contest never scored "
+            "anything, pass register=False (--no-register)."
+        )
+
+
+def _checked_sealed(sealed: float | None, privacy: object) -> float:
+    """The part of the rows that is sealed. Only an exact ranking would use it, so that a private contest seals nothing."""
+    if privacy is None:
+        return 0.5 if sealed is None else float(sealed)
+    if not isinstance(privacy, Privacy):
+        raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
+    if sealed:
+        raise PrivacyError(
+            "a private contest cannot seal rows for a last ranking: that is exact. Expected sealed=0, or a contest without "
+            "privacy. No label was read."
+        )
+    return 0.0
