@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import LedgerError
 from everhold.learn.forecasts import Forecast
-from everhold.ledger.safe_files import write_atomic
+from everhold.learn.model_names import in_a_line
+from everhold.learn.sides import Outputs
+from everhold.learn.versioned_pickle import read_pickle, write_pickle
 from everhold.results import JsonResult
 
 if TYPE_CHECKING:
     from everhold.learn.score import Score
-    from everhold.learn.sides import Outputs
 
-__all__ = ["Entries", "Entry", "SealedEntry", "Winner"]
+__all__ = ["Entries", "Entry", "SealedEntry", "Winner", "number_of"]
 
 _RESTS_ON = "; valid if nobody had looked at these rows before"
-_VERSION = 2  # of what an entry's file has
+_ENTRY = "entry 3"  # what an entry's file has
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,47 @@ class SealedEntry:
     def label(self) -> str:
         """As the record has it."""
         return f"entry {self.entry.number}: {self.entry.name}"
+
+    @property
+    def identity(self) -> str:
+        """What its reading is recognised by."""
+        return f"{self.outputs.name or ''}entry {self.entry.number}"
+
+    @property
+    def identified(self) -> Outputs:
+        """Its outputs, recognised as this entry's."""
+        return Outputs(self.outputs.private, self.outputs.public, self.identity, in_a_line(self.label))
+
+    @property
+    def own_forecast(self) -> float | None:
+        """A forecast that says something of this candidate among others."""
+        return None if self.entry.forecast.source == "prior" else self.entry.forecast.value
+
+    def content(self) -> dict[str, Any]:
+        """Plain values and arrays, for a file. Parameters that cannot be pickled are left out."""
+        try:
+            params = pickle.dumps(self.entry.params)
+        except Exception:
+            params = pickle.dumps(None)
+        outputs = {field.name: getattr(self.outputs, field.name) for field in fields(self.outputs)}
+        return {"entry": self.entry.to_dict(), "params": params, "output": self.output, "outputs": outputs}
+
+    @classmethod
+    def from_content(cls, content: dict[str, Any]) -> SealedEntry:
+        """The same again."""
+        entry = replace(Entry.from_dict(content["entry"]), params=pickle.loads(content["params"]))
+        return cls(entry, content["output"], Outputs(**content["outputs"]))
+
+
+def number_of(label: str | None) -> int | None:
+    """The number of an entry, from what the record calls it.
+
+    >>> number_of("entry 12: a forest"), number_of("model 2: a forest")
+    (12, None)
+    """
+    head, _, _ = (label or "").partition(":")
+    word, _, number = head.partition(" ")
+    return int(number) if word == "entry" and number.isdigit() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +222,7 @@ class Entries:
         """Keep one more, whose number is one more than there are. Call it in a turn of the test set."""
         if self._folder is not None:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            entry = sealed.entry
-            try:
-                body = pickle.dumps({"version": _VERSION, "sealed": sealed})
-            except Exception:  # parameters that cannot be pickled
-                bare = Entry(entry.number, entry.name, entry.metric, entry.forecast)
-                sealed = SealedEntry(bare, sealed.output, sealed.outputs)
-                body = pickle.dumps({"version": _VERSION, "sealed": sealed})
-            write_atomic(self._file(entry.number), body, private=True)
+            write_pickle(self._file(sealed.entry.number), _ENTRY, sealed.content())
         self._kept.append(sealed)
 
     def same_as(self, outputs: Outputs, metric: str) -> SealedEntry | None:
@@ -207,11 +242,7 @@ class Entries:
         if self._folder is None:
             return
         while (file := self._file(len(self._kept) + 1)).exists():
-            with file.open("rb") as body:
-                content = pickle.load(body)
-            if content.get("version") != _VERSION:
-                raise LedgerError(f"{file} was written by another everhold. Use the version that wrote it.")
-            self._kept.append(content["sealed"])
+            self._kept.append(SealedEntry.from_content(read_pickle(file, _ENTRY, "Use the version that wrote it.")))
 
     def _file(self, number: int) -> Path:
         if self._folder is None:

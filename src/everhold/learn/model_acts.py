@@ -1,4 +1,4 @@
-"""What can be done with models and a test set: scores, readings, choices, verdicts, entries and their winner."""
+"""What can be done with models and a test set: scores, readings, choices, verdicts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, count
-from math import inf, isfinite, isnan, nan, sqrt
+from math import inf, isfinite, isnan, nan
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import ref
 
@@ -15,15 +14,17 @@ import numpy as np
 
 from everhold.bounds import derived
 from everhold.errors import PrivacyError, QuestionError, SettingError, require_number
-from everhold.learn.entries import Entries, Entry, SealedEntry, Winner
-from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast, needed_lead, shrunk
+from everhold.learn.entries import Entries, SealedEntry
+from everhold.learn.forecasts import shrunk
 from everhold.learn.identity import digest_of
 from everhold.learn.metrics import MetricValue, finished
+from everhold.learn.model_names import in_a_line, model_name
 from everhold.learn.score import ModelVerdict, Score, ScoreDifference
 from everhold.learn.sides import Outputs, Sides, name_of, question, share_of, title_of
 from everhold.progress import progress_bar
 from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Verdict
+from everhold.session.private_acts import PrivateActs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,12 +33,8 @@ if TYPE_CHECKING:
     from everhold.queries.disclosed import Choice
     from everhold.queries.query import RowValues
     from everhold.session.holdout import Holdout
-    from everhold.session.private_acts import PrivateActs
 
-__all__ = ["Group", "ModelActs", "model_name", "outputs_of"]
-
-_WINNER_SPEND = 0.75
-"""What a winner's reading takes of the failure probability for claims if it is the first claim: often it is the only one."""
+__all__ = ["Group", "ModelActs", "outputs_of", "require_expected"]
 
 Way = Callable[[list["RowValues"]], "list[Answer]"]
 """Asks or reads questions, in order."""
@@ -63,7 +60,7 @@ class ModelActs:
     def __init__(self, sides: Sides, entries: Entries, *, pairs: bool) -> None:
         self.sides = sides
         self.entries = entries
-        self._pairs = pairs
+        self.pairs = pairs
         self._asked: list[tuple[tuple[object, ...], list[ref[Any]], list[NDArray[Any]]]] = []
         self._in_hand: list[tuple[ref[Any], int, NDArray[Any]]] = []
 
@@ -72,7 +69,7 @@ class ModelActs:
         number = self._number_of(outputs, model)
         if name is None:
             name = model_name(model) if number is None else self.entries[number].label
-        return replace(outputs, title=_shown(name), entry=number)
+        return replace(outputs, title=in_a_line(name), entry=number)
 
     def _number_of(self, outputs: Outputs, model: Any) -> int | None:
         """The entry of a model, by what identifies it; of a model of its owner's code, by the object itself."""
@@ -80,6 +77,11 @@ class ModelActs:
             return next((one.entry.number for one in self.entries if one.outputs.name == outputs.name), None)
         known = [(number, public) for model_, number, public in self._in_hand if model_() is model]
         return next((number for number, public in reversed(known) if np.array_equal(public, outputs.public)), None)
+
+    def remember(self, model: Any, number: int, public: NDArray[Any]) -> None:
+        """Know a model of its owner's code again as the entry with this number."""
+        with suppress(TypeError):  # what cannot be referred to weakly is not known again
+            self._in_hand.append((ref(model), number, public))
 
     def asked_before(self, what: tuple[object, ...], models: Sequence[Any], outputs: Sequence[Outputs]) -> bool:
         """Whether the same objects of somebody's own code were asked about in the same way: that is charged again.
@@ -104,7 +106,7 @@ class ModelActs:
     def require_pairs(self, metric: Metric) -> None:
         """AUC has an interval only where rows are paired."""
         positive = self.sides.context.positive
-        if metric.pairs and (not self._pairs or positive is None):
+        if metric.pairs and (not self.pairs or positive is None):
             raise SettingError(
                 f"{metric.name} is about pairs of rows, one of them positive: make the test set with pairs=True"
                 f"{'' if positive is not None else ' and positive=…'}. A choice by {metric.name} needs no pairs: "
@@ -132,7 +134,7 @@ class ModelActs:
         if group is None and (known := self._won(holdout, metric, outputs)) is not None:
             return known
         if expect is None and group is None and (same := self._entered(metric, outputs)) is not None:
-            expect = self._foreseen(metric, same)
+            expect = self.foreseen(metric, same)
         guess = self._guess(metric, group, expect)
         if guess is not None:
             return self._score(
@@ -150,9 +152,9 @@ class ModelActs:
     def _won(self, holdout: Holdout, metric: Metric, outputs: Outputs) -> Score | None:
         """The winner's score, if a model is an entry that was read as the winner."""
         same = self.entries.same_as(outputs, metric.name)
-        return None if same is None else self._recorded(holdout, metric, _identity(same))
+        return None if same is None else self.recorded(holdout, metric, same.identity)
 
-    def _recorded(self, holdout: Holdout, metric: Metric, model: str | None) -> Score | None:
+    def recorded(self, holdout: Holdout, metric: Metric, model: str | None) -> Score | None:
         """The reading of a model that is in the record."""
         program = metric.program(self.sides.context)
         count = len(next(program))
@@ -185,7 +187,7 @@ class ModelActs:
             )
         require_expected(metric, self.sides.context, expect)
         share = min(max(expect / metric.span(self.sides.context), 0.0), 1.0)
-        return share if metric.name in ("accuracy", "error") and not self._pairs else 2.0 * share - 1.0
+        return share if metric.name in ("accuracy", "error") and not self.pairs else 2.0 * share - 1.0
 
     def _score(self, metric: Metric, outputs: Outputs, group: Group | None, way: Way) -> Score:
         self.require_pairs(metric)
@@ -238,8 +240,8 @@ class ModelActs:
         if sum(given) > 1 + Fraction(1, 10**9):
             raise QuestionError(f"weights have the sum {float(sum(given)):g}. Expected at most 1.")
         whole = max(sum(given), Fraction(1))
-        if holdout.privacy is not None:
-            return self._choose_noisily(holdout, metric, names, models, [one / whole for one in given])
+        if isinstance(holdout.acts, PrivateActs):
+            return self.choose_noisily(holdout.acts, metric, names, models, [one / whole for one in given])
         shares = [weight / whole for weight in given]
         known = [one.name for one in models]
         again = None if None in known else f"best by {metric.name}: {digest_of(*known, *names, *map(str, shares))}"
@@ -253,8 +255,8 @@ class ModelActs:
             asked_by=holdout.session.stamp(again, None),
         )
 
-    def _choose_noisily(
-        self, holdout: Holdout, metric: Metric, names: Sequence[str], models: Sequence[Outputs], weights: Sequence[Fraction]
+    def choose_noisily(
+        self, acts: PrivateActs, metric: Metric, names: Sequence[str], models: Sequence[Outputs], weights: Sequence[Fraction]
     ) -> Choice:
         """By the sum of a plain mean, which one label moves by at most one row."""
         if metric.loss is None:
@@ -269,7 +271,7 @@ class ModelActs:
             private, public = (np.asarray(side, np.float64) for side in self.sides.values(loss, one, pairs=False))
             good = (private, public) if metric.larger_is_better else (1.0 - private, 1.0 - public)
             goods.append(question(*good, None))
-        return cast("PrivateActs", holdout.acts).choose_sum(names, goods, weights, criterion=metric.name)
+        return acts.choose_sum(names, goods, weights, criterion=metric.name)
 
     def compare(self, holdout: Holdout, metric: Metric, first: Outputs, second: Outputs) -> ModelVerdict:
         """Whether the first model is better in the population, certified."""
@@ -281,7 +283,7 @@ class ModelActs:
         mirrored = f"{metric.name} of {second.name} against {first.name}" if recognised else None
         if (earlier := holdout.journal.requested_act(mirrored)) is not None and not earlier.done.interrupted:
             return ModelVerdict.of(Verdict.from_dict(earlier.done.result), metric.name, not metric.larger_is_better)
-        if metric.name in ("accuracy", "error") and not self._pairs and self._coins():
+        if metric.name in ("accuracy", "error") and not self.pairs and self._coins():
             firsts, seconds = (
                 question(*self.sides.values(loss, one, pairs=False), None, title_of(metric, one)) for one in (first, second)
             )
@@ -322,178 +324,13 @@ class ModelActs:
             larger_is_better=metric.larger_is_better,
         )
 
-    # entries -------------------------------------------------------------------------------------------------------
-
-    def candidate(
-        self, metric: Metric, outputs: Outputs, model: Any, name: str | None, expect: float | None, folds: int
-    ) -> SealedEntry:
-        """A candidate with its forecast, not numbered yet. Cross-validation takes time, so this needs no turn."""
-        if expect is not None:
-            require_expected(metric, self.sides.context, expect)
-        forecast, held_out = self._forecast(metric, outputs, model, expect, folds)
-        if held_out is not None and len(self.sides.public_draws.index) == len(held_out):  # the pool has the rows' own labels
-            outputs = replace(outputs, public=held_out)
-        params = _params(model)
-        return SealedEntry(
-            Entry(0, name or self._short_name(model, params), metric.name, forecast, params), metric.output, outputs
-        )
-
-    def _short_name(self, model: Any, params: dict[str, Any] | None) -> str:
-        """A model as it prints; one that prints long by what differs from the first entry of its kind."""
-        text = model_name(model, params)
-        if not text.endswith("...") or params is None:
-            return text
-        plain = _plain_params(params)
-        kind = type(model).__name__
-        first = next(
-            (one.entry.params for one in self.entries if one.entry.params and one.entry.name.startswith(kind)), None
-        )
-        base = _defaults(model, params) if first is None else _plain_params(first)
-        differing = [f"{key}={value}" for key, value in plain.items() if base.get(key) != value]
-        return _cut(f"{kind}({', '.join(differing)})") if differing else text
-
-    def enter(self, candidate: SealedEntry, model: Any, public: NDArray[Any]) -> Entry:
-        """Keep a candidate sealed, in a turn, unless the same model was entered before.
-
-        Args:
-            candidate: sealed.
-            model, public: itself, and what it predicts of the public rows, to know it again.
-        """
-        same = self.entries.same_as(candidate.outputs, candidate.entry.metric)
-        if same is not None:
-            return same.entry
-        number = len(self.entries) + 1
-        entry = replace(candidate.entry, number=number, name=self._unlike(candidate.entry))
-        self.entries.add(SealedEntry(entry, candidate.output, candidate.outputs))
-        if candidate.outputs.name is None:
-            with suppress(TypeError):  # what cannot be referred to weakly is not known again
-                self._in_hand.append((ref(model), number, public))
-        return entry
-
-    def _unlike(self, entry: Entry) -> str:
-        """A name that no other entry for its metric has."""
-        taken = {one.entry.name for one in self.entries if one.entry.metric == entry.metric}
-        names = chain([entry.name], (f"{entry.name} ({place})" for place in count(2)))
-        return next(name for name in names if name not in taken)
-
-    def _forecast(
-        self, metric: Metric, outputs: Outputs, model: Any, expect: float | None, folds: int
-    ) -> tuple[Forecast, NDArray[Any] | None]:
-        """The best forecast that public facts give: the owner's, held-out predictions, or the prior."""
-        sides = self.sides
-        held_out = held_out_forecast(
-            model, metric, sides.context, sides.public, sides.public_labels, folds if expect is None else 0
-        )
-        if expect is not None:
-            return Forecast(float(expect), 0, "expected"), None if held_out is None else held_out[1]
-        if held_out is not None:
-            return held_out
-        if metric.pairs and not self._pairs:
-            return Forecast(0.5, 0, "prior"), None
-        return Forecast(sides.prior_value(metric, outputs.public), 0, "prior"), None
-
-    def winner(self, holdout: Holdout, metric: Metric, *, read: bool) -> Winner:
-        """Choose among what was entered since the last choice and the champion; then read it."""
-        judged, champion, generation = self._so_far(holdout, metric)
-        waiting = [
-            sealed for sealed in self.entries if sealed.entry.metric == metric.name and sealed.entry.number not in judged
-        ]
-        if champion is None and not waiting:
-            raise QuestionError(
-                f"no model was entered for {metric.name}. Enter candidates first: test.enter(model), or "
-                "scoring=test.scorer() in a search."
-            )
-        if waiting:
-            before = None if champion is None else self.entries[champion]
-            candidates = waiting if before is None else [*waiting, before]
-            weights = self._weights(metric, waiting)
-            choice = self._choose_generation(holdout, metric, candidates, before, weights, generation)
-            champion, generation = candidates[choice.index].entry.number, generation + 1
-        best = self.entries[champion]  # type: ignore[index]
-        score = None
-        if read and not (metric.pairs and not self._pairs):
-            spend = _WINNER_SPEND if holdout.budget.spending.claims == 0 else None
-            score = self._recorded(holdout, metric, best.outputs.name)
-            if score is None:
-                score = self.read(holdout, metric, _named(best), None, self._foreseen(metric, best), spend=spend)
-        return Winner(best.entry, len(judged) + len(waiting), generation, score)
-
-    def _choose_generation(
-        self,
-        holdout: Holdout,
-        metric: Metric,
-        candidates: Sequence[SealedEntry],
-        before: SealedEntry | None,
-        weights: Sequence[Fraction],
-        generation: int,
-    ) -> Choice:
-        """The best of those who wait and of the champion so far, who comes last; with privacy, about the best of all."""
-        names = [candidate.label for candidate in candidates]
-        if holdout.privacy is not None:  # the champion is one more candidate, as probable as all others together
-            shared = weights if before is None else [*(weight / 2 for weight in weights), Fraction(1, 2)]
-            return self._choose_noisily(holdout, metric, names, [candidate.outputs for candidate in candidates], shared)
-        leads = [0.0] * len(weights) if before is None else [*(needed_lead(weight, generation) for weight in weights), 0.0]
-        return holdout.acts.choose(
-            names,
-            lambda index: self._goodness(metric, candidates[index], before, leads[index]),
-            weights,
-            criterion=metric.name,
-            earlier_choices=generation,
-        )
-
-    def _weights(self, metric: Metric, waiting: Sequence[SealedEntry]) -> list[Fraction]:
-        """Public weights of those who wait."""
-        sign = 1.0 if metric.larger_is_better else -1.0
-        return choice_weights([_known(sealed) for sealed in waiting], self._spread(metric, waiting), sign)
-
-    def _goodness(self, metric: Metric, candidate: SealedEntry, champion: SealedEntry | None, lead: float) -> float:
-        """A candidate's value on the private rows, minus the lead that it needs over a champion.
-
-        Of 200 neighbours of a champion, some are better on the same rows by luck. To name one of them discloses much and
-        gains little.
-        """
-        private = candidate.outputs.private
-        value = self.sides.private_value(metric, private)
-        if champion is None or candidate is champion:
-            return value
-        return value - lead * self.sides.private_error(metric, private, champion.outputs.private)
-
-    def _so_far(self, holdout: Holdout, metric: Metric) -> tuple[set[int], int | None, int]:
-        """By the record: entries that were judged, the champion, and how many choices there were."""
-        judged: set[int] = set()
-        champion, generation = None, 0
-        for past, _ in holdout.session.journal.recorded_acts:
-            begun, done = past.begun, past.done
-            if begun.kind != "best_of" or begun.options.get("by") != metric.name or done.interrupted:
-                continue
-            numbers = [_number(entry["name"]) for entry in begun.asked]
-            if None in numbers:
-                continue
-            judged |= {number for number in numbers if number is not None}
-            champion, generation = numbers[int(done.outcome or 0)], generation + 1
-        return judged, champion, generation
-
-    def _spread(self, metric: Metric, waiting: Sequence[SealedEntry]) -> float:
-        """The standard deviation of a private score less its forecast, as foreseen for the best candidates."""
-        public = self.sides.public_draws.independent
-        rows = 1.0 / (1.0 / self.sides.private_draws.independent + 1.0 / max(public, 1.0))
-        known = sorted(value for sealed in waiting if (value := _known(sealed)) is not None)
-        one_row = 0.5 * metric.span(self.sides.context)
-        if known and metric.name in ("accuracy", "error"):
-            tenth = max(len(known) // 10, 1)
-            share = float(np.clip(np.mean(known[-tenth:] if metric.larger_is_better else known[:tenth]), 0.02, 0.98))
-            one_row = sqrt(share * (1.0 - share))
-        elif known and metric.loss is not None:
-            one_row = min(one_row, float(np.median(np.abs(known))))
-        return one_row / sqrt(rows)
-
     def _forecast_span(self, metric: Metric) -> float:
         """The span of a metric; of an error, what its forecasts are about."""
         span = metric.span(self.sides.context)
         values = self.entries.forecasts(metric.name)
         return span if metric.larger_is_better or not values else min(span, 4.0 * float(np.median(np.abs(values))))
 
-    def _foreseen(self, metric: Metric, best: SealedEntry) -> float | None:
+    def foreseen(self, metric: Metric, best: SealedEntry) -> float | None:
         """The forecast of an entry's reading: shrunk, because it is one of several."""
         forecast = best.entry.forecast
         if metric.loss is None or forecast.source == "prior":
@@ -501,33 +338,6 @@ class ModelActs:
         if forecast.source == "expected":
             return forecast.value
         return shrunk(forecast.value, self.entries.forecasts(metric.name), forecast.rows, self._forecast_span(metric))
-
-
-def _known(sealed: SealedEntry) -> float | None:
-    """A forecast that says something of one candidate among others."""
-    return None if sealed.entry.forecast.source == "prior" else sealed.entry.forecast.value
-
-
-def _named(sealed: SealedEntry) -> Outputs:
-    """An entry's outputs, recognised by its number."""
-    return Outputs(sealed.outputs.private, sealed.outputs.public, _identity(sealed), _shown(sealed.label))
-
-
-def _identity(sealed: SealedEntry) -> str:
-    return f"{sealed.outputs.name or ''}entry {sealed.entry.number}"
-
-
-def _shown(name: str) -> str:
-    """A name as a record can hold it, in a line."""
-    said = " ".join(name.encode("utf-8", "replace").decode().split())
-    return said if len(said) <= 240 else f"{said[:237]}..."
-
-
-def _number(label: str | None) -> int | None:
-    """The number of an entry, from what the record calls it."""
-    head, _, _ = (label or "").partition(":")
-    word, _, number = head.partition(" ")
-    return int(number) if word == "entry" and number.isdigit() else None
 
 
 def _score_of(metric: Metric, value: MetricValue, parts: Sequence[Answer]) -> Score:
@@ -561,47 +371,6 @@ def require_expected(metric: Metric, context: MetricContext, expect: object) -> 
         raise SettingError(
             f"expect is {expect!r}. Expected a number from {low:g} to {high:.4g}, which {metric.name} can have{percent}."
         )
-
-
-def _params(model: Any) -> dict[str, Any] | None:
-    try:
-        return dict(model.get_params()) if hasattr(model, "get_params") else None
-    except Exception:
-        return None
-
-
-def _plain_params(params: Mapping[str, Any]) -> dict[str, str]:
-    """Parameters as they print, without models and lists of them."""
-    return {
-        key: " ".join(repr(value).split())
-        for key, value in params.items()
-        if not hasattr(value, "get_params") and key not in ("steps", "transformers", "estimators", "transformer_list")
-    }
-
-
-def _defaults(model: Any, params: Mapping[str, Any]) -> dict[str, str]:
-    """What each part of a model has where nobody set it."""
-    found: dict[str, str] = {}
-    for prefix, part in [("", model), *((f"{key}__", value) for key, value in params.items())]:
-        with suppress(Exception):
-            found |= {f"{prefix}{key}": repr(value) for key, value in type(part)().get_params(deep=False).items()}
-    return found
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:197]}..."
-
-
-def model_name(model: Any, params: dict[str, Any] | None = None) -> str:
-    """A model in a line; one with parameters as it prints."""
-    kind = getattr(model, "__name__", None) or type(model).__name__
-    if params is None and not hasattr(model, "get_params"):
-        return str(kind)
-    try:
-        text = " ".join(repr(model).split())
-    except Exception:
-        return str(kind)
-    return _cut(text)
 
 
 def outputs_of(acts: ModelActs, metric: Metric, models: Iterable[Any], names: Sequence[str] | None = None) -> list[Outputs]:

@@ -1,8 +1,8 @@
-"""What a test set is made with, beside its rows: checked once, pickled as one value."""
+"""What a test set is made with, beside its rows: one value, checked once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -57,6 +57,19 @@ class TestSetOptions:
     overlap: OverlapRule = "refuse"
     privacy: Privacy | None = None
     register: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for a file."""
+        values = {option.name: getattr(self, option.name) for option in fields(self)}
+        promise = None if self.privacy is None else asdict(self.privacy)
+        return values | {"path": None if self.path is None else str(self.path), "privacy": promise}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> TestSetOptions:
+        """The same again."""
+        path, promise = content["path"], content["privacy"]
+        plain = {"path": None if path is None else Path(path), "privacy": None if promise is None else Privacy(**promise)}
+        return cls(**content | plain)
 
     def __post_init__(self) -> None:
         if self.task not in get_args(Task):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import EverholdError, LedgerError, SearchWarning
 from everhold.learn.layout import length
 from everhold.learn.metrics import METRICS
-from everhold.learn.model_acts import model_name
-from everhold.ledger.safe_files import write_atomic
+from everhold.learn.model_names import model_name
+from everhold.learn.versioned_pickle import read_pickle, write_pickle
 
 if TYPE_CHECKING:
     from everhold.learn.testset import TestSet
@@ -103,7 +102,7 @@ class Scorer:
         return f"Scorer({self.metric}, {self._test!r})"
 
 
-_VERSION = 3  # of what `save_rows` writes
+_ROWS = "rows 4"  # what `save_rows` writes
 _here: dict[str, TestSet] = {}
 """Test sets that this process has taken up, by the path of their study."""
 
@@ -115,7 +114,7 @@ def rows_file(path: Path) -> Path:
 
 def save_rows(path: Path, content: dict[str, Any]) -> None:
     """Write them so that only the owner can read them."""
-    write_atomic(rows_file(path), pickle.dumps({"rows": _VERSION, **content}), private=True)
+    write_pickle(rows_file(path), _ROWS, content)
 
 
 def _again(path: str, metric: str, folds: int, generation: int | None) -> Scorer:
@@ -123,10 +122,7 @@ def _again(path: str, metric: str, folds: int, generation: int | None) -> Scorer
 
     if path not in _here:
         try:
-            with rows_file(Path(path)).open("rb") as file:
-                content = pickle.load(file)
-            if content.pop("rows", None) != _VERSION:
-                raise LedgerError(f"{rows_file(Path(path))} was written by another everhold. Make the scorer again.")
+            content = read_pickle(rows_file(Path(path)), _ROWS, "Make the scorer again.")
         except FileNotFoundError:
             raise LedgerError(
                 f"the rows of {path} are not here: a scorer works on the machine and for the owner of its test set."

@@ -45,6 +45,7 @@ from everhold.learn.model_acts import Group, ModelActs, outputs_of
 from everhold.learn.options import TestSetOptions, checked_labels
 from everhold.learn.score import ModelVerdict, Score, ScoreDifference
 from everhold.learn.scorer import Scorer
+from everhold.learn.search import Search
 from everhold.learn.search_advice import SearchAdvice
 from everhold.learn.shared_study import SharedStudy
 from everhold.learn.sides import Outputs, Sides, question
@@ -200,7 +201,7 @@ class TestSet:
         if given.privacy is not None and given.task == "classification":  # of one type, whatever type each label has
             labels = self._context.classes[(labels[:, None] == self._context.classes).argmax(axis=1)]
         self._options = options = given.with_seed()
-        self._given = {"X": X, "y": y, "reference": reference, "options": options}
+        self._given = {"X": X, "y": y, "reference": reference, "options": options.to_dict()}
         transductive = reference is None
         public = X if transductive else public
         self.task: Task = options.task
@@ -214,6 +215,7 @@ class TestSet:
             X, labels, public, public_labels, transductive, self._context, private_draws, public_draws, self._owners_key()
         )
         self._acts = ModelActs(self.sides, Entries(options.path), pairs=options.pairs)
+        self._search = Search(self._acts)
         self._history = History()
         self._advice = SearchAdvice()
         self.prior = self._described(size)
@@ -295,7 +297,8 @@ class TestSet:
     @classmethod
     def from_rows_file(cls, content: dict[str, Any]) -> TestSet:
         """In another process: the same test set again, from the content of its rows file."""
-        test = cls.from_options(content["X"], content["y"], content["options"], reference=content["reference"])
+        options = TestSetOptions.from_dict(content["options"])
+        test = cls.from_options(content["X"], content["y"], options, reference=content["reference"])
         test._study.let_others_ask()
         return test
 
@@ -507,8 +510,8 @@ class TestSet:
         if same is not None:
             return same.entry
         self._require_open()
-        candidate = self._acts.candidate(chosen_metric, outputs, model, name, expect, folds)
-        return self._turned(lambda _: self._acts.enter(candidate, model, outputs.public))
+        candidate = self._search.candidate(chosen_metric, outputs, model, name, expect, folds)
+        return self._turned(lambda _: self._search.enter(candidate, model, outputs.public))
 
     def winner(self, metric: str | None = None, *, read: bool = True) -> Winner:
         """The best of all entries on the private rows, and its score with an interval for the population.
@@ -524,7 +527,7 @@ class TestSet:
             read: whether to read its score. AUC is read only with pairs=True.
         """
         chosen_metric = self._metric(metric)
-        found = self._turned(lambda holdout: self._acts.winner(holdout, chosen_metric, read=read))
+        found = self._turned(lambda holdout: self._search.winner(holdout, chosen_metric, read=read))
         if found.score is not None:
             self._noted("winner", found.entry.name, None, found.score)
         return found
