@@ -1,4 +1,4 @@
-"""Half a minute of the differential fuzz on every run; `make fuzz` runs it for an hour."""
+"""The differential fuzz for a minute on every run; `make fuzz` runs it for an hour."""
 
 import duckdb
 import pytest
@@ -11,9 +11,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::everhold.errors.SchemaWarning")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [11, 12, 13])
+@pytest.mark.parametrize("seed", [11, 13])
 def test_engines_agree(seed):
-    """Twelve tables each, one of them past DuckDB's first row group: more than a million row-question pairs."""
+    """Twelve tables each, one of them past DuckDB's first row group: hundreds of thousands of row-question pairs."""
     found = fuzz(seed, tables=12)
     assert not found.faults, "\n".join(found.faults[:5])
     assert found.pairs > 100_000

@@ -110,7 +110,7 @@ def answers(text):
 
 
 @pytest.mark.slow
-@settings(max_examples=2500, deadline=None)
+@settings(max_examples=1200, deadline=None)
 @given(tests)
 def test_random_expressions_row_by_row(text):
     """Equal to the plain evaluator on every nasty row, for the tree as parsed and for its canonical form; no warning."""

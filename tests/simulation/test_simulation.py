@@ -23,8 +23,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
-SEEDS = range(1_000)
-"""Two minutes of processor time; `.github/workflows/nightly.yml` has hours, with other seeds."""
+SEEDS = range(200)
+"""Half a minute of processor time; `.ci/run` has a thousand, `.github/workflows/nightly.yml` hours, with other seeds."""
 FOUND_WITHIN = 1_000
 
 
@@ -34,14 +34,14 @@ def site():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(2))
 def test_seeds_without_a_violation(site, part):
     counts = Counter()
-    for seed in SEEDS[part::8]:
+    for seed in SEEDS[part::2]:
         found = World(site, seed).run()
         assert found.violation is None, f"seed {seed}: {found.violation}\npython -m tests.simulation --seed {seed}"
         counts += found.counts
-    assert counts["answers"] > len(SEEDS[part::8]), "clients got few answers: too little was tested"
+    assert counts["answers"] > len(SEEDS[part::2]), "clients got few answers: too little was tested"
     assert counts["kills"]
     assert counts["faults"]
 
