@@ -48,6 +48,7 @@ class Trial(JsonResult):
         surprise_costs: how many nats more than a quiet answer a surprise would add to all later prices, at least.
         read_costs: how many nats a reading would add to all later prices, at least: if it found the forecast.
         charge: what a private study's budget would pay, in words; empty where nothing is promised.
+        refused: why an ask would be refused, in words; empty where it would be answered.
     """
 
     ask: Result
@@ -56,6 +57,7 @@ class Trial(JsonResult):
     surprise_costs: float
     read_costs: float
     charge: str = ""
+    refused: str = ""
 
     @property
     def value(self) -> float:
@@ -86,6 +88,8 @@ class Trial(JsonResult):
     @property
     def ask_text(self) -> str:
         """What asking would show and cost, in words."""
+        if self.refused:
+            return f"ask: not possible: {self.refused}"
         questions = 1 if isinstance(self.ask, Answer) else len(self.ask.parts)
         risk = "a surprise would cost" if questions == 1 else f"each of its {questions} questions may surprise, which costs"
         return f"ask: {_shown(self.ask)} if nothing surprises, almost free; {risk} at least {self.surprise_costs:.1f} nats"
@@ -116,6 +120,7 @@ class Trial(JsonResult):
             "surprise_costs": self.surprise_costs,
             "read_costs": self.read_costs,
             "charge": self.charge,
+            "refused": self.refused,
         }
 
     @classmethod
@@ -123,7 +128,7 @@ class Trial(JsonResult):
         """The same again, equal to the bit."""
         price, surprise_costs, read_costs = (float(given[name]) for name in ("price", "surprise_costs", "read_costs"))
         ask, read = result_from_dict(given["ask"]), result_from_dict(given["read"])
-        return cls(ask, read, price, surprise_costs, read_costs, given["charge"])
+        return cls(ask, read, price, surprise_costs, read_costs, given["charge"], given["refused"])
 
 
 def _shown(found: Result) -> str:
@@ -153,8 +158,8 @@ class Previews:
         """As readings."""
         return [as_reading(self.by_name[query.name]) for query in batch]
 
-    def trial(self, ask: Result, read: Result, account: PrivacyAccount | None) -> Trial:
-        """Both, with what they cost. `account`: of a private study."""
+    def trial(self, ask: Result, read: Result, account: PrivacyAccount | None, refused: str) -> Trial:
+        """Both, with what they cost. `account`: of a private study; `refused`: why it can be asked nothing more."""
         previews = list(self.by_name.values())
         return Trial(
             ask,
@@ -163,6 +168,7 @@ class Previews:
             min((preview.surprise_costs for preview in previews), default=0.0),
             sum(preview.read_costs for preview in previews),
             charge_words(account, len(previews)),
+            refused,
         )
 
 
@@ -171,6 +177,7 @@ def trial_of(
     declared: DeclaredColumns,
     preview: Callable[[Query, int], Preview],
     account: PrivacyAccount | None,
+    refused: str,
 ) -> Trial:
     """A trial on the public side.
 
@@ -179,6 +186,7 @@ def trial_of(
         declared: the columns.
         preview: tries a part on the public side, of so many that would be read together.
         account: of a private study.
+        refused: why it can be asked nothing more; empty where it can.
     """
     statistic, previews = as_statistic(question), Previews()
 
@@ -189,7 +197,7 @@ def trial_of(
 
         return run(statistic.steps(declared), tried)
 
-    return previews.trial(through(previews.asked), through(previews.read), account)
+    return previews.trial(through(previews.asked), through(previews.read), account, refused)
 
 
 def charge_words(account: PrivacyAccount | None, parts: int) -> str:

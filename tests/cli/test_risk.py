@@ -51,7 +51,7 @@ def test_the_table(tmp_path):
 
 
 def test_a_copy_that_refuses_is_said_to_have_been_asked_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("everhold.session.holdout._require_promise_for_one_ask", lambda setup: None)
+    monkeypatch.setattr("everhold.session.setup._require_promise_for_one_ask", lambda setup: None)
     place = _study(tmp_path, seed=1, half_width=0.03)
     told = CliRunner().invoke(app, ["risk", str(place), "--games", "1"])
     assert told.exit_code == 0

@@ -507,7 +507,8 @@ class TestCommands:
         assert "for good?" not in again.output, "it has ended"
 
     def test_what_to_expect_is_said_at_creation(self, folder):
-        made = self.run("contest", "create", "e.everhold", "--labels", "hidden.csv", "--classes", "0,1")
+        (folder / "fresh.csv").write_text("id,label\n" + "".join(f"{k},{k * k % 7 % 2}\n" for k in range(2_000)))
+        made = self.run("contest", "create", "e.everhold", "--labels", "fresh.csv", "--classes", "0,1")
         said = " ".join(made.output.split())
         assert "with 1,000 open rows" in said
         for which in ("the first score ±0.1,", "the tenth ±0.13 to ±0.16", "the hundredth ±0.15 to ±0.2"):

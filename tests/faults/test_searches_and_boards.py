@@ -18,7 +18,7 @@ from everhold.bounds.budget import Budget
 from everhold.contest.contest import Contest
 from everhold.contest.duels import Duels
 from everhold.data.sample import Sample
-from everhold.learn import entries
+from everhold.learn import versioned_pickle
 from everhold.learn.sides import Sides
 from everhold.ledger.store import Store
 from tests.faults.kill_points import until_killed
@@ -30,7 +30,7 @@ POINTS = (
     (Sample, "sums"),
     (Sides, "private_value"),
     (Duels, "decide"),
-    (entries, "write_atomic"),
+    (versioned_pickle, "write_atomic"),
 )
 
 

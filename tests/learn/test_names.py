@@ -66,7 +66,7 @@ def test_everything_is_called_by_its_name(study):
     assert f"accuracy of {best}, minus that of {mine}" in said
     assert f"accuracy of {best}" in said
     assert f"f1 of {best}, part 1" in said
-    assert f'accuracy of {best}, of given "x1" > 0' in said
+    assert f'accuracy of {best} where "x1" > 0, else 0, over all rows' in said
     assert "accuracy of ours" in said
     assert "the best by accuracy of: model 1: stump; model 2: ours" in said
     assert not any("given as arrays" in one or "values named" in one for one in said)

@@ -129,14 +129,23 @@ class TestHoldouts:
         with eh.Holdout.open(tmp_path / "one.everhold", data=rows) as study:
             study.read("smoker")
         some = eh.Schema.propose({name: people(99)[name] for name in ("bmi", "sex")}, warn=False)
-        with pytest.warns(RowsInUseWarning, match=r"one\.everhold"):
-            eh.Holdout.create(tmp_path / "plain.everhold", rows, prior=prior, schema=some).release()
+        with pytest.raises(RowsInUse, match=r"private study.*one\.everhold.*no epsilon"):
+            eh.Holdout.create(tmp_path / "plain.everhold", rows, prior=prior, schema=some)
+        assert not (tmp_path / "plain.everhold").exists()
+        with pytest.warns(RowsInUseWarning, match=r"one\.everhold.*no epsilon of it holds"):
+            eh.Holdout(rows, prior=prior, schema=some)
+        eh.Holdout.create(tmp_path / "plain.everhold", rows, prior=prior, schema=some, register=False).release()
         more = {**rows, "pulse": np.random.default_rng(3).normal(70, 9, SIZE)}
         schema = eh.Schema.propose({**people(99), "pulse": np.linspace(40, 120, SIZE)}, warn=False)
         for name, table, declared in (("more", more, schema), ("fewer", rows, some)):
             prior = eh.Reference({**people(99), "pulse": np.random.default_rng(4).normal(70, 9, SIZE)})
             with pytest.raises(RowsInUse):
                 eh.Holdout.create(tmp_path / f"{name}.everhold", table, prior=prior, schema=declared, privacy=PRIVACY)
+
+    def test_a_plain_study_of_rows_of_a_private_one_that_answered_nothing(self, tmp_path):
+        private(tmp_path / "one.everhold", people(0))
+        with pytest.raises(RowsInUse, match=r"one\.everhold"):
+            eh.Holdout.create(tmp_path / "plain.everhold", people(0), prior=eh.Reference(people(99)))
 
     def test_a_plain_study_before(self, tmp_path):
         eh.Holdout.create(tmp_path / "one.everhold", yes_no(0), prior=eh.Reference(yes_no(99)), overlap="allow").release()

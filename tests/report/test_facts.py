@@ -28,7 +28,7 @@ def test_facts_are_those_of_the_record(tmp_path):
 @pytest.mark.parametrize("price", [1.0, 12.5, 400.0])
 def test_the_sampling_error_is_hoeffding_s_at_the_price(tmp_path, price):
     """A share of n draws is off by more than sqrt(nats/2n) with probability at most 2 exp(-nats)."""
-    study = small_study(tmp_path).study
+    study = small_study(tmp_path).first_record
     facts = study_facts(study, rounds=5, surprises=1, price=price, head="head")
     assert facts["sampling_half_width"] == pytest.approx(sqrt(price / 8_000))
     later = study_facts(study, rounds=5, surprises=1, price=price + 1.0, head="head")

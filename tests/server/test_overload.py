@@ -191,7 +191,7 @@ class TestBatches:
                 if folder.name == "whole":
                     monkeypatch.setattr("everhold.server.study_writer._PIECE", 10**12)
                 else:
-                    monkeypatch.setattr("everhold.server.study_writer._PIECE", 3 * 3 * desk.study.rows)
+                    monkeypatch.setattr("everhold.server.study_writer._PIECE", 3 * 3 * desk.first_record.rows)
                     assert [len(piece) for piece in desk._pieces([desk._holdout.session.query(one) for one in asked])] == [
                         3
                     ] * 6 + [2]

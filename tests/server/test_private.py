@@ -125,7 +125,7 @@ def test_each_name_has_a_limit_and_the_others_can_go_on(tmp_path, study):
 
 def test_limits_are_for_private_studies(tmp_path, study):
     plain = tmp_path / "plain.everhold"
-    eh.Holdout.create(plain, tmp_path / "rows.csv", prior=eh.Reference(people(500, 0.5, 4))).release()
+    eh.Holdout.create(plain, tmp_path / "rows.csv", prior=eh.Reference(people(500, 0.5, 4)), register=False).release()
     with pytest.raises(SettingError, match="promises no privacy"), site(tmp_path, studies=(StudyAt(plain, charges_each=2),)):
         pass
     with pytest.raises(SettingError, match="no setting"):

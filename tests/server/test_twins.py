@@ -70,7 +70,7 @@ def _rows(twin: bool) -> dict[str, np.ndarray]:
 def frozen(monkeypatch):
     """Clock, keys, request ids and tokens alike on both sides; what is left can only come from the rows."""
     monkeypatch.setattr(Sample, "fingerprint", lambda self, key: f"{self.size:064x}")  # one for each study
-    monkeypatch.setattr("everhold.contest.contest.fresh_seed", lambda: 1)
+    monkeypatch.setattr("everhold.contest.create.fresh_seed", lambda: 1)
 
     def again():
         """From the beginning, for the other side."""

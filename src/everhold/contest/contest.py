@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -39,6 +40,7 @@ from everhold.errors import (
     PrecisionExhausted,
     PrivacyUsedUp,
     QuestionError,
+    RowsInUseWarning,
 )
 from everhold.learn.metrics import Task, find
 from everhold.learn.testset import TestSet
@@ -182,7 +184,8 @@ class Contest:
             sealed=sealed,
             privacy=privacy,
         )
-        with new.written():
+        with new.written(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RowsInUseWarning)  # about the rows that are not sealed: `new` warns of all
             contest = cls(path)
             contest._test = contest._test_set(new.labels, register=register)
         contest._test.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,11 +16,11 @@ import numpy as np
 from everhold.bounds.privacy import Privacy
 from everhold.contest.board import Rules
 from everhold.contest.hidden_labels import checked_rows, sealed_digest, sealed_rows
-from everhold.errors import LedgerError, PrivacyError, RowsInUse, SettingError
+from everhold.errors import LedgerError, PrivacyError, RowsInUse, RowsInUseWarning, SettingError, outside
 from everhold.learn.metrics import Task, find
 from everhold.learn.options import checked_labels
 from everhold.ledger.reader import read_study
-from everhold.ledger.registry import Registry
+from everhold.ledger.registry import Registry, TableFacts
 from everhold.ledger.safe_files import to_json, write_atomic
 from everhold.queries.rng import fresh_seed
 
@@ -43,8 +44,8 @@ class NewContest:
         rules: public.
         labels: hidden, in the order of the rows.
         files: the content of `<path>.labels` and of `<path>.contest.json`.
-        registry: where the labels of a private contest are entered, with
-        digest: of the labels; both None where nothing is entered.
+        registry: where the labels are entered, with
+        digest: of them; both None where nothing is entered.
     """
 
     path: Path
@@ -104,12 +105,9 @@ class NewContest:
             privacy=None if privacy is None else asdict(privacy),
         )
         checked_labels(labels, len(labels), task, rules.options(path).context(None))  # nothing else checks sealed ones
-        registry = Registry() if privacy is not None and register else None
-        digest = (
-            None if registry is None else registry.digests([json.dumps(["labels", names, labels.tolist()], default=str)])
-        )
-        if registry is not None and digest is not None:
-            _require_unused(registry, digest)
+        registry, digest = Registry() if register else None, None
+        if registry is not None:
+            digest = _digest_of(registry, names, labels, private=privacy is not None)
         try:
             hidden = to_json({"labels": labels.tolist(), "salt": salt})
             shown = to_json({**rules.to_dict(), "ids": names})
@@ -127,23 +125,62 @@ class NewContest:
             for name, content, private in zip(names, self.files, (True, False), strict=True):
                 write_atomic(beside(self.path, name), content, private=private)
             yield
-            if self.registry is not None and self.digest is not None:
-                study = f"{read_study(self.path).first_record.fingerprint}-labels"
-                self.registry.enter(study=study, kind="contest", path=self.path, digests={"files": self.digest})
+            self._enter()
         except BaseException:
             for name in names:
                 beside(self.path, name).unlink(missing_ok=True)
             raise
 
+    def _enter(self) -> None:
+        """Enter the labels. A plain contest is made all the same where the registry cannot be written."""
+        if self.registry is None or self.digest is None:
+            return
+        private = self.rules.privacy is not None
+        study = f"{read_study(self.path).first_record.fingerprint}-labels"
+        table = TableFacts(rows=len(self.labels), private=private)
+        try:
+            self.registry.enter(study=study, kind="contest", path=self.path, digests={"files": self.digest}, table=table)
+        except LedgerError as error:
+            if private:
+                raise
+            message = f"this contest is not in the registry of studies: {error}"
+            warnings.warn(RowsInUseWarning(message), stacklevel=outside())
 
-def _require_unused(registry: Registry, known: NDArray[np.uint64]) -> None:
-    """Refuse labels that a private contest has already. Only the very same ones are recognised."""
-    for other in registry.overlapping({"files": known}):
-        raise RowsInUse(
-            f"these labels have a private contest already: {other.path}, made on {other.created[:10]}. What both disclose "
-            "adds up. Go on with that contest. If you count the sum of all epsilons yourself, or that contest never scored "
-            "anything, pass register=False (--no-register)."
+
+def _digest_of(registry: Registry, names: list[str], labels: NDArray[Any], *, private: bool) -> NDArray[np.uint64] | None:
+    """What the registry knows labels by, all of them. Of plain contests: None, with a warning, where it cannot be used.
+
+    Raises:
+        RowsInUse: a contest has them already, and one of the two is private. Only the very same labels are recognised.
+        LedgerError: the registry of a private contest cannot be used.
+    """
+    named = json.dumps(["labels", names, labels.tolist()], default=str)
+    try:
+        digest = registry.digests([named])
+        known = registry.overlapping({"files": digest})
+    except LedgerError as error:
+        if private:
+            raise
+        message = f"whether these labels have a contest already is not known: {error}"
+        warnings.warn(RowsInUseWarning(message), stacklevel=outside())
+        return None
+    for other in known:
+        made = (
+            f"these labels have a {'private ' if other.private else ''}contest already: {other.path}, made on "
+            f"{other.created[:10]}."
         )
+        if private or other.private:
+            raise RowsInUse(
+                f"{made} What both disclose adds up. Go on with that contest. If you count the sum of all epsilons "
+                "yourself, or that contest never scored anything, pass register=False (--no-register)."
+            )
+        message = (
+            f"{made} What it disclosed is not counted here, so this board is not valid for models that were chosen by its "
+            "scores. Go on with that contest: everhold contest submit, or eh.Contest(path)."
+        )
+        warnings.warn(RowsInUseWarning(message), stacklevel=outside())
+        break
+    return digest
 
 
 def _checked_sealed(sealed: float | None, privacy: object) -> float:

@@ -209,10 +209,9 @@ class ModelActs:
         asked = []
         for number, part in enumerate(metric_parts, 1):
             values = self.sides.values(part, outputs, pairs=False)
-            for side, side_values in (
-                ("of", values),
-                ("the rest", [1.0 - np.asarray(value, np.float64) for value in values]),
-            ):
+            rest = [1.0 - np.asarray(value, np.float64) for value in values]
+            plain = title_of(metric, outputs, number if len(metric_parts) > 1 else None)
+            for side, side_values, measured in (("of", values, plain), ("the rest", rest, f"1 - {plain}")):
                 inside = [
                     np.where(mask, value, 0.0)
                     for value, mask in zip(side_values, (group.private, group.public), strict=True)
@@ -220,7 +219,7 @@ class ModelActs:
                 name = None
                 if outputs.name is not None:
                     name = f"{metric.name} of model {outputs.name}, part {number}, {side} given {group.text}"
-                title = f"{title_of(metric, outputs, number if len(metric_parts) > 1 else None)}, {side} given {group.text}"
+                title = f"{measured} where {group.text}, else 0, over all rows"
                 asked.append(question(inside[0], inside[1], name, title))
         answers = [share_of(answer) for answer in way(asked)]
         return answers, [_mean_within(answers[index], answers[index + 1]) for index in range(0, len(answers), 2)]

@@ -40,21 +40,33 @@ def _cut(text: str) -> str:
 
 
 def model_name(model: Any, params: dict[str, Any] | None = None) -> str:
-    """A model in a line; one with parameters as it prints."""
-    kind = getattr(model, "__name__", None) or type(model).__name__
+    """A model in a line; one with parameters as it prints, a pipeline by its steps.
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> model_name(make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=3)))
+    'StandardScaler() → DecisionTreeClassifier(max_depth=3)'
+    """
+    kind = str(getattr(model, "__name__", None) or type(model).__name__)
     if params is None and not hasattr(model, "get_params"):
-        return str(kind)
+        return kind
     try:
-        text = " ".join(repr(model).split())
+        steps = [step for _, step in getattr(model, "steps", ())]
+        return _cut(" → ".join(_printed(step) for step in steps) if steps else _printed(model))
     except Exception:
-        return str(kind)
-    return _cut(text)
+        return kind
+
+
+def _printed(model: Any) -> str:
+    """A model as it prints; one that holds transformers by its class, because they print long."""
+    return type(model).__name__ if hasattr(model, "transformers") else " ".join(repr(model).split())
 
 
 def short_name(model: Any, params: dict[str, Any] | None, first: Mapping[str, Any] | None) -> str:
     """A model as it prints; one that prints long by what differs from the first of its kind, or from the defaults."""
     text = model_name(model, params)
-    if not text.endswith("...") or params is None:
+    if not text.endswith("...") or params is None or (first is None and hasattr(model, "steps")):
         return text
     base = _defaults(model, params) if first is None else _plain_params(first)
     differing = [f"{key}={value}" for key, value in _plain_params(params).items() if base.get(key) != value]

@@ -111,9 +111,13 @@ class Sides:
         names = [name_of(metric, outputs.name, number) for number in range(1, len(parts) + 1)]
         titles = [title_of(metric, outputs, number if len(parts) > 1 else None) for number in range(1, len(parts) + 1)]
         return [
-            question(*self.values(part, outputs, pairs=metric.pairs), name, title)
+            question(*self.values(part, outputs, pairs=metric.pairs), name, title, span=self.span_of(metric))
             for part, name, title in zip(parts, names, titles, strict=True)
         ]
+
+    def span_of(self, metric: Metric) -> float:
+        """What a part of a metric ranges over, from 0: of a plain mean the metric's own units."""
+        return 1.0 if metric.loss is None else metric.span(self.context)
 
     def difference(self, metric: Metric, first: Outputs, second: Outputs) -> RowValues:
         """The first model's loss minus the second's, row by row, in [-1, 1]."""
@@ -127,7 +131,14 @@ class Sides:
         recognised = first.name is not None and second.name is not None
         name = f"{metric.name} of {first.name} minus {second.name}" if recognised else None
         title = f"{metric.name} of {first.title}, minus that of {second.title}"
-        return RowValues(sample=np.clip(private, -1.0, 1.0), reference=np.clip(public, -1.0, 1.0), name=name, title=title)
+        span = metric.span(self.context)
+        return RowValues(
+            sample=np.clip(private, -1.0, 1.0),
+            reference=np.clip(public, -1.0, 1.0),
+            name=name,
+            title=title,
+            ends=(-span, span),
+        )
 
     def private_value(self, metric: Metric, private: NDArray[Any]) -> float:
         """A metric on the private rows themselves, the larger the better. Only for choices, which disclose an index."""
@@ -170,12 +181,15 @@ def title_of(metric: Metric, outputs: Outputs, part: int | None = None) -> str:
     return f"{metric.name} of {outputs.title}{'' if part is None else f', part {part}'}"
 
 
-def question(sample: NDArray[Any], reference: NDArray[Any], name: str | None, title: str | None = None) -> RowValues:
-    """A mean of booleans, or of numbers in [0, 1], which a question has in [-1, 1]."""
+def question(
+    sample: NDArray[Any], reference: NDArray[Any], name: str | None, title: str | None = None, *, span: float = 1.0
+) -> RowValues:
+    """A mean of booleans, or of numbers in [0, 1], which a question has in [-1, 1] and the record shows in [0, span]."""
     if sample.dtype == np.bool_ and reference.dtype == np.bool_:
         return RowValues(sample=sample, reference=reference, name=name, title=title)
     private, public = (np.clip(2.0 * np.asarray(v, dtype=np.float64) - 1.0, -1.0, 1.0) for v in (sample, reference))
-    return RowValues(sample=private, reference=public, name=name, title=title)
+    ends = None if title is None else (0.0, span)
+    return RowValues(sample=private, reference=public, name=name, title=title, ends=ends)
 
 
 def share_of(answer: Answer) -> Answer:

@@ -407,7 +407,8 @@ class TestSet:
         checked = self.sides.checked(predictions, length(self.sides.X), metric, "y_pred")
         outputs = Outputs(checked, checked, None)  # known by its name: it needs no digest of its own
         title = f"{metric.name} of {name}"
-        asked = question(*self.sides.values(metric.loss(self.sides.context), outputs, pairs=False), None, title)
+        values = self.sides.values(metric.loss(self.sides.context), outputs, pairs=False)
+        asked = question(*values, None, title, span=self.sides.span_of(metric))
         answer = holdout.ask(asked, name=name, who=who)
         answer = answer if answer.scale == "share" else answer.as_share()
         return Score.of_share(answer, metric.name, metric.span(self.sides.context))

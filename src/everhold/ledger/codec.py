@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import nan
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from everhold.errors import LedgerError, QuestionError
@@ -146,7 +146,7 @@ def round_record(round: Round, asked_by: AskedBy) -> Record:  # noqa: A002
         "asked": asked,
         "name": round.name,
         "identity": round.identity,
-        "title": round.title,
+        "title": round.title if round.ends is None else [round.title, *round.ends],
         "value": number_or_null(answer.value),
         "low": answer.low,
         "high": answer.high,
@@ -280,7 +280,7 @@ def parse_record(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["a
             else _asked(body["asked"], record.blob, kinds, body["name"])
         )
         _require_name(asked, body["name"], body["identity"])
-        _require_title(asked, body["title"])
+        title, ends = _title(asked, body["title"])
         return ParsedRound(
             Round(
                 Answer(
@@ -302,7 +302,8 @@ def parse_record(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["a
                 _act_from_dict(body["act"]),
                 float(body["nats"]),
                 None if body["counts"] is None else _counts(body["counts"]),
-                body["title"],
+                title,
+                ends,
             ),
             asked_by,
             int(body["sqlite"]),
@@ -346,7 +347,7 @@ _SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
         "asked": (dict,),
         "name": (str, type(None)),
         "identity": (str, type(None)),
-        "title": (str, type(None)),
+        "title": (str, list, type(None)),
         "value": (float, int, type(None)),
         "low": (float, int),
         "high": (float, int),
@@ -473,10 +474,17 @@ def _require_name(asked: Query | Digest, name: str | None, identity: str | None)
         raise ValueError("a name that is not the question's")
 
 
-def _require_title(asked: Query | Digest, title: str | None) -> None:
-    """Only a question given by values has a title, and it cannot be taken for a text."""
+def _title(asked: Query | Digest, recorded: Any) -> tuple[str | None, tuple[float, float] | None]:
+    """Only a question given by values has a title, and it cannot be taken for a text. With it may stand two numbers."""
+    title, *numbers = recorded if isinstance(recorded, list) else [recorded]
     if title is not None and (asked is UNPARSED or getattr(asked, "text", False) or looks_like_text(title)):
         raise ValueError("a title that is not of given values")
+    if not numbers:
+        return title, None
+    low, high = numbers
+    if not isinstance(title, str) or not all(type(end) in (int, float) and isfinite(end) for end in numbers) or low >= high:
+        raise ValueError("ends that are not of given values")
+    return title, (float(low), float(high))
 
 
 def _question(question: Query | Digest) -> tuple[dict[str, Any], bytes | None]:

@@ -50,6 +50,7 @@ class LoggedRound:
         answer: what was returned.
         question: its text as people write it, or a note that it was given by values.
         name: what it was called in the record: its canonical text, or as it was given.
+        ends: of given values, the numbers that the least and the greatest one stand for.
     """
 
     answer: Answer
@@ -58,6 +59,26 @@ class LoggedRound:
     who: str | None
     request_id: str | None
     name: str | None = None
+    ends: tuple[float, float] | None = None
+
+    @property
+    def estimate(self) -> Finding | None:
+        """Value and interval in the question's own units; None where they are those of the answer."""
+        if self.ends is None:
+            return None
+        (low, high), answer = self.ends, self.answer.as_share()
+        value, least, most = (low + (high - low) * number for number in (answer.value, answer.low, answer.high))
+        return Finding(self.question, value, least, most, (self.answer,))
+
+    @property
+    def value(self) -> float:
+        """The estimate."""
+        return self.answer.value if self.estimate is None else self.estimate.value
+
+    @property
+    def interval(self) -> Interval:
+        """The interval for the population."""
+        return self.answer.interval if self.estimate is None else self.estimate.interval
 
     @property
     def round(self) -> int:
@@ -67,12 +88,12 @@ class LoggedRound:
     @property
     def value_text(self) -> str:
         """The answer for people."""
-        return f"{self.answer.value:.4g}" if self.answer.value == self.answer.value else "no such rows seen"
+        return f"{self.value:.4g}" if self.value == self.value else "no such rows seen"
 
     @property
     def interval_text(self) -> str:
         """The interval for people, rounded outwards."""
-        return str(self.answer.interval)
+        return str(self.interval)
 
     @property
     def kind_word(self) -> str:
@@ -84,13 +105,15 @@ class LoggedRound:
     def to_dict(self) -> dict[str, Any]:
         """Everything that readers see, ready for JSON."""
         more = {"time": self.time, "who": self.who, "request_id": self.request_id}
-        return {**self.answer.to_dict(), "question": self.question, **more}
+        ends = {} if self.ends is None else {"ends": list(self.ends)}
+        return {**self.answer.to_dict(), "question": self.question, **more, **ends}
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> LoggedRound:
         """The same again, equal to the bit."""
         more = (given["question"], given["time"], given["who"], given["request_id"])
-        return cls(Answer.from_dict(given), *more)
+        ends = given.get("ends")
+        return cls(Answer.from_dict(given), *more, ends=None if ends is None else (ends[0], ends[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +177,24 @@ class LoggedQuestion(JsonResult):
 
     @property
     def answer(self) -> Answer | None:
-        """The answer of a question that is a single round; None of a statistic."""
-        return self.parts[0].answer if self.finding is None else None
+        """The answer of a question that is a single round; None of a statistic, and of one in units of its own."""
+        return self.parts[0].answer if self.finding is None and self.parts[0].ends is None else None
+
+    @property
+    def estimate(self) -> Finding | None:
+        """Value and interval in units of their own; None of a table, and where they are those of an answer."""
+        return self.parts[0].estimate if self.finding is None else self.finding.estimate
 
     @property
     def value(self) -> float | None:
         """The estimate; None of a table, NaN where no row was seen that it could be about."""
-        return self.parts[0].answer.value if self.finding is None else self.finding.value
+        return self.parts[0].value if self.finding is None else self.finding.value
 
     @property
     def interval(self) -> Interval | None:
         """The interval for the population; None of a table."""
         if self.finding is None:
-            return self.parts[0].answer.interval
+            return self.parts[0].interval
         low, high = self.finding.low, self.finding.high
         return None if low is None or high is None else Interval(low, high)
 
@@ -430,7 +458,7 @@ def logged_round(past: Round, at: AskedBy) -> LoggedRound:
         question = past.title
     else:
         question = "values given as arrays" if past.name is None else f"values named {past.name!r}"
-    return LoggedRound(past.answer, question, at.time, at.who, at.request_id, past.name)
+    return LoggedRound(past.answer, question, at.time, at.who, at.request_id, past.name, past.ends)
 
 
 def logged_finding(after: int, finding: RecordedFinding, at: AskedBy) -> LoggedFinding:

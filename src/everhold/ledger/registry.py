@@ -111,6 +111,7 @@ class KnownStudy:
         common: the share of the smaller set of rows that both sets have; 1 for equal sets.
         unsure: whether only the number of rows is the same: one of both is in a database, and cannot be compared.
         columns: of the table that was looked up, those that largely agree, if it was recognised by them.
+        private: whether it promises privacy.
     """
 
     id: str
@@ -124,6 +125,7 @@ class KnownStudy:
     common: float = 1.0
     unsure: bool = False
     columns: tuple[str, ...] = ()
+    private: bool = False
 
 
 class Registry:
@@ -247,7 +249,7 @@ class Registry:
         )
         query = f"SELECT {columns} FROM study LEFT JOIN held ON held.study = study.id ORDER BY created"
         for *row, made_with, private, in_database in db.execute(query).fetchall():
-            one = KnownStudy(*row)
+            one = replace(KnownStudy(*row), private=bool(private))
             if one.id in found:
                 continue
             if one.id in alike and made_with == key:
@@ -260,9 +262,10 @@ class Registry:
         studies: list[KnownStudy] = []
         others: list[tuple[KnownStudy, NDArray[np.uint64]]] = []
         lowest, first = np.uint64(2**64 - 1), np.empty(0, np.uint64)
-        columns = "id, kind, path, created, rows, reason, records, head, key"
-        for *row, key in db.execute(f"SELECT {columns} FROM study ORDER BY created").fetchall():
-            study = KnownStudy(*row)
+        columns = "id, kind, path, created, study.rows, reason, records, head, key, coalesce(private, 0)"
+        query = f"SELECT {columns} FROM study LEFT JOIN held ON held.study = study.id ORDER BY created"
+        for *row, key, private in db.execute(query).fetchall():
+            study = replace(KnownStudy(*row), private=bool(private))
             sealed_by_form = dict(db.execute("SELECT kind, sealed FROM row_digests WHERE study = ?", (study.id,)))
             form = next((form for form in digests if form in sealed_by_form), None)  # the first that both have
             if form is None or key != self._key_name():

@@ -343,11 +343,11 @@ def _is_date(result: Answer | Finding) -> bool:
 
 def bar(logged: LoggedQuestion | LoggedAct | LoggedRound) -> Markup:
     """A line of the log, drawn small; a statistic around its own interval."""
-    answer = logged.answer
+    answer = None if isinstance(logged, LoggedRound) and logged.ends is not None else logged.answer
     if answer is not None:
         bottom = 0.0 if answer.scale == "share" else -1.0
         return Markup(interval_svg(answer.value, answer.low, answer.high, bottom=bottom, top=1.0, wide=120.0))
-    estimate = logged.finding.estimate if isinstance(logged, LoggedQuestion) and logged.finding is not None else None
+    estimate = None if isinstance(logged, LoggedAct) else logged.estimate
     if estimate is None or not estimate.seen or not 0.0 < estimate.high - estimate.low < inf:
         return Markup("")
     room = 0.25 * (estimate.high - estimate.low)

@@ -88,7 +88,7 @@ def log_to_csv(asked: Iterable[Logged]) -> str:
             writer.writerow(_line("", logged.number, "", texts, cell, "", "", ("", "", "")))
         for part in logged.parts:
             answer, whom = part.answer, (part.time, part.who or "", part.request_id or "")
-            numbers = (answer.value, answer.low, answer.high)
+            numbers = (part.value, part.interval.low, part.interval.high)
             texts = (answer.act, part.question, part.value_text)
             writer.writerow(_line("", logged.number, answer.round, texts, numbers, answer.surprise, answer.price, whom))
     return out.getvalue()

@@ -57,6 +57,9 @@ class QuestionOut(BaseModel):
     who: str | None
     request_id: str | None
     parts: list[RoundOut] = Field(description="The rounds that a statistic was made of.")
+    ends: list[float] | None = Field(
+        default=None, description="Of given values: what the least and the greatest one stand for, in units of their own."
+    )
     scale: Literal["share", "mean"] | None = None
     act: Literal["ask", "read", "close"] | None = None
     statistic: str | None = None

@@ -142,6 +142,7 @@ class TrialOut(BaseModel):
     surprise_costs: float
     read_costs: float
     charge: str = Field(description="What a private study's budget would pay, in words; empty where nothing is promised.")
+    refused: str = Field(description="Why an ask would be refused, in words; empty where it would be answered.")
 
 
 class ResultsOut(BaseModel):

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from everhold.acts import Certify
+from everhold.acts import Certify, CompareTwo
 from everhold.errors import (
     EverholdError,
     LedgerError,
@@ -173,6 +173,10 @@ class StudyWriter:
             with self._slots.room(caller.key):
                 self._holdout.require_open()
                 parts = await self._public.count_parts(caller, act)
+                acts = self._holdout.acts
+                if isinstance(act, CompareTwo) and acts.is_paired(act.first, act.second):
+                    parts = 2  # both numbers of rows on which they differ are released
+                await self._queued(partial(acts.require_possible, act, parts, caller.asked_by.who), caller)
                 if isinstance(act, Certify):
                     spend = checked_spend(act.spend)
                     await self._queued(partial(self._holdout.acts.require_narrower, act.round, spend), caller)
@@ -217,7 +221,8 @@ class StudyWriter:
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
                 previews, asked, read = await self._public.try_both(caller, statistic)
-        return previews.trial(asked, read, self.progress.budget.privacy)
+                refused = await self._queued(partial(self._holdout.session.ask_refusal, caller.asked_by.who), caller)
+        return previews.trial(asked, read, self.progress.budget.privacy, refused)
 
     async def _ask_parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         """Ask the parts of a statistic, and note what was paid for them."""

@@ -53,19 +53,23 @@ class Caps:
             raise SettingError(f"charges_each is for private studies, and {what} promises no privacy. Leave it out.")
         return cls(each)
 
-    def require(self, journal: Journal, who: str | None, account: PrivacyAccount, charges: int = 1) -> None:
-        """Refuse a name whose limit could be exceeded. No row is read.
-
-        Raises:
-            PrivacyUsedUp: with the limit.
-        """
+    def left(self, journal: Journal, who: str | None) -> int:
+        """How many more charges a name may cause."""
         for number in range(self._rounds + 1, len(journal) + 1):
             if journal[number].outcome is not None:
                 self._charged[journal.asked_by(number).who] += 1
         for act, asked_by in journal.recorded_acts[self._acts :]:
             self._charged[asked_by.who] += _charges(act)
         self._rounds, self._acts = len(journal), len(journal.recorded_acts)
-        if self._charged[who] + charges > self._each:
+        return max(self._each - self._charged[who], 0)
+
+    def require(self, journal: Journal, who: str | None, account: PrivacyAccount, charges: int = 1) -> None:
+        """Refuse a name whose limit could be exceeded. No row is read.
+
+        Raises:
+            PrivacyUsedUp: with the limit.
+        """
+        if self.left(journal, who) < charges:
             raise PrivacyUsedUp(
                 f"{who or 'this name'} has caused {self._charged[who]:,} of the {self._each:,} surprises, readings and "
                 "choices that each name may cause in this study. Nothing was read or charged. Ask its custodian for more.",

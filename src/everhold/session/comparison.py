@@ -49,15 +49,14 @@ class ComparisonActs(ActQuestions):
         `optional`: low, high and given, for two texts.
         """
         spend = checked_spend(spend)
-        texts = isinstance(first, str) and isinstance(second, str)
+        texts, paired = isinstance(first, str) and isinstance(second, str), self.is_paired(first, second)
         if not texts and any(value is not None for value in optional.values()):
             raise QuestionError("low, high and given are for two questions given as text. Leave them out.")
         given = self._declared.yes_no(optional["given"]).tree if optional.get("given") is not None else None
-        yes_no = texts and all(self._declared.is_yes_no(cast(str, text)) for text in (first, second))
-        if texts and not (yes_no and self._session.sample.unit is None):
+        if texts and not paired:
             questions: list[Any] = [checked_statistic(Compare(cast(str, first), cast(str, second), **optional))]
         else:
-            if yes_no and (optional.get("low") is not None or optional.get("high") is not None):
+            if paired and (optional.get("low") is not None or optional.get("high") is not None):
                 raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
             questions = self.checked([first, second])
         parts = 2
@@ -72,6 +71,12 @@ class ComparisonActs(ActQuestions):
         begun = ActStart("compare", described(questions), options)
         require = self._require_compared(begun, asked_by)
         return Verdict.from_dict(self._session.recorder.do_act(begun, decide, asked_by, require))
+
+    def is_paired(self, first: object, second: object) -> bool:
+        """Whether two questions given as text are compared row by row: both are yes/no, and a row is a draw."""
+        return self._session.sample.unit is None and all(
+            isinstance(question, str) and self._declared.is_yes_no(question) for question in (first, second)
+        )
 
     def _compared(
         self, pair: tuple[Query, Query, Query] | None, questions: Sequence[Any], spend: Fraction | None, parts: int

@@ -666,7 +666,7 @@ class Holdout:
         def preview(query: Query, parts: int) -> Preview:
             return self.session.try_out(query, read=RoundAct("read", parts=parts))
 
-        return trial_of(question, self.declared(), preview, self.privacy)
+        return trial_of(question, self.declared(), preview, self.privacy, self.session.ask_refusal(self.who))
 
     @property
     def rehearsal(self) -> Rehearsal:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from everhold.acts import BestOf, Close, CompareTwo, IsBetter, Read, ReadMany
 from everhold.bounds.privacy import ROW_PARTS
 from everhold.bounds.private_verdict import favours_first, verdict_rate
 from everhold.errors import PrivacyError, QuestionError
@@ -26,6 +27,7 @@ from everhold.statistics.rehearsal import as_answer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from everhold.acts import AnyAct
     from everhold.mechanism.everhold import Everhold, EverholdProposal
     from everhold.queries.answer import Answer
     from everhold.queries.expression.tree import Node
@@ -52,9 +54,23 @@ class PrivateActs(SessionActs):
         super().__init__(session, mechanism, declared)
         self._private = mechanism
 
+    def require_possible(self, act: AnyAct, parts: int, who: str | None) -> None:
+        """Refuse an act of so many parts that would be refused, by the record alone."""
+        terms = self._private.account.terms
+        if isinstance(act, Close) and parts:
+            _refuse_close()
+        elif isinstance(act, IsBetter):
+            self._require(who, terms.bit_cost, "a bit, which may be a yes")
+        elif isinstance(act, BestOf):
+            self._require(who, terms.release_cost, "a choice")
+        elif isinstance(act, CompareTwo):
+            self._require(who, parts * terms.release_cost, f"a verdict, which reads {parts:,} numbers", parts)
+        elif isinstance(act, Read | ReadMany):
+            self._require(who, parts * terms.release_cost, f"{parts:,} reading{'' if parts == 1 else 's'}", parts)
+
     def close(self, asked: Iterable[object], asked_by: AskedBy) -> NoReturn:
         """Refused: the last act would read rows exactly."""
-        _refuse("close with questions", "holdout.read(...)")
+        _refuse_close()
 
     def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
         """Whether the first is larger by more than `by`, up to noise of 2b rows. A no is free, a yes is charged."""
@@ -144,11 +160,11 @@ class PrivateActs(SessionActs):
     def _affordable(self, asked_by: AskedBy, cost: int, what: str, charges: int = 1) -> Callable[[], None]:
         """Refuses, in the act's own turn, what the name or the budget cannot pay for."""
 
-        def require() -> None:
-            self._session.require_under_cap(asked_by.who, charges)
-            require_affordable(self._private.account, cost, what)
+        return lambda: self._require(asked_by.who, cost, what, charges)
 
-        return require
+    def _require(self, who: str | None, cost: int, what: str, charges: int = 1) -> None:
+        self._session.require_under_cap(who, charges)
+        require_affordable(self._private.account, cost, what)
 
     def choose(
         self,
@@ -227,6 +243,10 @@ def _require_alike(questions: Sequence[Any]) -> None:
 def _width(question: Any) -> Fraction:
     """The range of a question's value, on the scale of its answer."""
     return Fraction(question.high) - Fraction(question.low) if isinstance(question, BoundedMean) else Fraction(1)
+
+
+def _refuse_close() -> NoReturn:
+    _refuse("close with questions", "holdout.read(...)")
 
 
 def _refuse(what: str, instead: str) -> NoReturn:

@@ -213,6 +213,7 @@ class Recorder(Generic[P]):
                 self.mechanism.charge(proposal, outcome),
                 self.mechanism.counts(proposal, outcome),
                 getattr(without_values(query), "title", None),
+                getattr(without_values(query), "ends", None),
             )
             self.journal.add_round(new_round, decided.asked_by)
         elif self.journal[proposal.round].answer is not decided.answer:

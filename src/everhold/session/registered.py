@@ -37,8 +37,12 @@ __all__ = [
 _NOTED_SECONDS = 1.0  # quiet answers are noted together: a note costs as much as a record
 
 
-def warn_of_studies(sample: Sample) -> None:
-    """Warn if a durable study of this user has largely the same rows. Nothing is entered here or in the record."""
+def warn_of_studies(sample: Sample, *, durable: bool = False) -> None:
+    """Warn if a durable study of this user has largely the same rows. Nothing is entered here or in the record.
+
+    Raises:
+        RowsInUse: a durable study is to be made, and a private one has the rows: whatever this one discloses is exact.
+    """
     registry = Registry()
     if not registry.exists:
         return
@@ -48,6 +52,13 @@ def warn_of_studies(sample: Sample) -> None:
         message = f"whether these rows have a study already is not known: {error}"
         warnings.warn(RowsInUseWarning(message), stacklevel=outside())
         return
+    if durable and (private := next((one for one in known if one.private and not one.unsure), None)) is not None:
+        raise RowsInUse(
+            f"these rows have a private study: {private.path}, made on {private.created[:10]}. A study without a privacy "
+            "promise discloses exact values, and then no epsilon of that study holds any more. Go on with that study: "
+            f"{_opened(private.path)}. If these are other rows that look alike by design, or that study never answered "
+            "anything and never will, pass register=False (in the shell --no-register)."
+        )
     _warn(known, sample.unit)
 
 
@@ -342,6 +353,7 @@ def _warn(known: Sequence[KnownStudy], unit: str | None) -> None:
             message += (
                 " What it disclosed about them is not counted here, and intervals are not valid for questions that follow "
                 f"from its answers. Go on with that study: {_opened(one.path)}.{forgot}"
+                + (" It promises privacy, and no epsilon of it holds any more once this one answers." if one.private else "")
             )
             warnings.warn(RowsInUseWarning(message), stacklevel=outside())
             return

@@ -327,6 +327,17 @@ class Session(Generic[P]):
         if self._caps is not None and (account := self.recorder.privacy) is not None:
             self._caps.require(self._journal, who, account, charges)
 
+    def ask_refusal(self, who: str | None) -> str:
+        """Why this name can ask nothing more of a private study, by the record alone; empty where it can."""
+        if (account := self.recorder.privacy) is None:
+            return ""
+        if not account.surprises_left:
+            readings = f"{account.readings_left:,} reading{'' if account.readings_left == 1 else 's'}"
+            return f"the privacy budget pays for no further surprise, which any question may be; it pays for {readings}"
+        if self._caps is not None and not self._caps.left(self._journal, who):
+            return f"{who or 'this name'} has caused all the surprises, readings and choices that each name may cause"
+        return ""
+
     def record_finding(self, statistic: Statistic[Any], result: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
         if not isinstance(result, Answer):

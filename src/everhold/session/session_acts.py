@@ -144,6 +144,9 @@ class SessionActs(ComparisonActs):
         by_whom = asked_by or self._session.stamp(None, None)
         return Choice.from_dict(self._session.recorder.do_act(ActStart("best_of", asked, options), decide, by_whom))
 
+    def require_possible(self, act: AnyAct, parts: int, who: str | None) -> None:
+        """Refuse an act of so many parts that would be refused, by the record alone. A plain study can pay for all."""
+
     def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""
         checked_by(by)

@@ -64,7 +64,7 @@ def new_study(
     if not register:
         _create(path, setup, data)
     elif privacy is None:
-        warn_of_studies(sample)
+        warn_of_studies(sample, durable=True)
         register_rows(path, _create(path, setup, data), sample)
     else:
         _create_entered(path, setup, data)

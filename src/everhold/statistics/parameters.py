@@ -144,7 +144,7 @@ class Parameter:
         """From what a person typed.
 
         >>> from everhold.statistics import STATISTICS
-        >>> {one.name: one for one in parameters(STATISTICS["histogram"])}["edges"].read("10, 20, 30")
+        >>> {one.name: one for one in parameters(STATISTICS["histogram"])}["edges"].parse("10, 20, 30")
         (10.0, 20.0, 30.0)
         """
         form, text = self.form, text.strip()

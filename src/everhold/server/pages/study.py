@@ -117,9 +117,8 @@ def _paid(fault: PageFault, parts: int) -> PageFault:
 def _previewed(trial: Trial, asked: Statistic[Any], question: str, study: StudyWriter) -> list[str]:
     """What asking and what reading would show, and what each costs."""
     ask, read = (AnswerCard.of(result, asked, question, schema=study.schema) for result in (trial.ask, trial.read))
-    if (account := study.progress.budget.privacy) is not None and account.surprises_left == 0:
-        readings = f"{account.readings_left:,} reading{'' if account.readings_left == 1 else 's'}"
-        return [f"The privacy budget pays for no question more, which may be a surprise; it pays for {readings}."]
+    if trial.refused:
+        return [f"Cannot be asked: {trial.refused}."]
     if ask.cells:
         first = f"Can be asked: {len(ask.cells)} shares. Ask: {ask.cells[0][0]} {ask.cells[0][2]}, …, if nothing surprises"
         second = f"Read: {read.cells[0][0]} {read.cells[0][2]}, …"
