@@ -229,3 +229,12 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str 
     return (
         f"<table style='font-variant-numeric:tabular-nums'>{title}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
     )
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, in words.
+
+    >>> counted(1, "check"), counted(2_000, "check")
+    ('1 check', '2,000 checks')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

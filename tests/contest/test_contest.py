@@ -379,7 +379,7 @@ class TestTrouble:
             Contest(contest.path)
 
     def test_a_contest_that_was_not_opened_has_no_board_in_memory_yet(self, contest):
-        with pytest.raises(eh.LedgerError, match=r"contest\.open\(\)"):
+        with pytest.raises(eh.LedgerError, match=r"contest\.require_ready\(\)"):
             Contest(contest.path).board_and_holdout()
 
     def test_another_encoding_is_named(self, contest):

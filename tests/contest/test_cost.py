@@ -109,7 +109,7 @@ def test_one_digest_of_predictions_is_computed(tmp_path, labels, monkeypatch):
     import everhold.learn.sides
 
     contest = eh.Contest.create(tmp_path / "c.everhold", labels, classes=[0, 1], seed=1)
-    contest.open()
+    contest.require_ready()
     digested = []
     for module, name in ((everhold.contest.contest, "_digest_of"), (everhold.learn.sides, "digest_of")):
         some = getattr(module, name)

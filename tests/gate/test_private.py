@@ -62,7 +62,7 @@ class Watched:
 
 def watch(gate, answer=None):
     """Put watched noise into the session that the gate holds."""
-    gate.open()
+    gate.require_ready()
     noise = Watched(answer)
     gate.study._holdout.session.mechanism._source = noise
     return noise
@@ -326,7 +326,7 @@ def test_a_killed_check_is_charged_once_and_gives_no_free_look(path, where, bett
 
     def check():
         gate = Gate(path)
-        gate.open()
+        gate.require_ready()
         real, calls = getattr(owner, name), []
 
         def fatal(*given, **more):
@@ -345,7 +345,7 @@ def test_a_killed_check_is_charged_once_and_gives_no_free_look(path, where, bett
     assert in_child(check)
     for _ in range(2):
         with Gate(path) as again:
-            again.open()
+            again.require_ready()
             recorded = [one for one in read_study(path).acts if one.act == "check" and one.result is not None]
             kept = bool(recorded) and not recorded[0].result["promoted"]
             assert read_study(path).budget.privacy.bits == charged - kept
@@ -415,7 +415,7 @@ def test_the_guard_alone_set_back_is_noticed_by_the_ledger(path, tmp_path):
         assert gate.check(NEW).promoted
     shutil.copy(tmp_path / "old.spent", Guard.path_of(path))
     with Gate(path) as gate:
-        gate.open()
+        gate.require_ready()
         assert gate.study._holdout.privacy.bits == 1
 
 
@@ -438,7 +438,7 @@ def test_an_error_while_outcomes_are_compared_says_nothing_and_is_charged(path, 
             gate.check(NEW)
     assert "zero" not in str(error.value)
     with Gate(path) as again:
-        again.open()
+        again.require_ready()
         assert again.study._holdout.privacy.bits == 1
     assert Holdout.audit_file(path).ok
 

@@ -28,7 +28,7 @@ def contest_file(folder):
 
 def label_file(folder):
     eh.Contest.create(folder / "c.everhold", [0, 1] * 50, classes=[0, 1], seed=1)
-    return folder / "c.everhold.labels", lambda: eh.Contest(folder / "c.everhold").open()
+    return folder / "c.everhold.labels", lambda: eh.Contest(folder / "c.everhold").require_ready()
 
 
 def token_file(folder):

@@ -263,13 +263,13 @@ class Promises:
             return head
         if study in ("gate", "generations"):
             with Gate(path) as gate:
-                gate.open()
+                gate.require_ready()
                 audit = gate.audit()
                 require(audit.ok, "the audit passes", audit)
                 self._nobody_lost(study, gate)
         else:
             contest = eh.Contest(path)
-            contest.open()
+            contest.require_ready()
             _, held = contest.board_and_holdout()
             check_record(path, held.budget.ask_price)
             contest.release()

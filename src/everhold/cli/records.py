@@ -201,8 +201,7 @@ def audit(study: Study, expect_head: ExpectHead = None, as_json: AsJson = False)
         say(str(checked), style=None if checked.ok else "red")
         if checked.ok:
             file = read_study(study)
-            said = checked.guarantee if isinstance(checked, GateAudit) else guarantee(file.first_record)
-            say(f"\n{said}\n\nTo cite: {cite(file)}")
+            say(f"\n{guarantee(file.first_record)}\n\nTo cite: {cite(file)}")
     if not checked.ok:
         raise typer.Exit(AUDIT_FAILED)
 

@@ -202,7 +202,14 @@ class Contest:
         """What to expect of the board with this number of rows: half-widths, by public facts alone."""
         return ContestOutlook.of(self.rules, len(self.ids))
 
-    def open(self) -> None:
+    @classmethod
+    def open(cls, path: str | Path) -> Contest:
+        """A contest that was made before, as `Contest(path)`; refused at once if its labels are missing or do not fit."""
+        contest = cls(path)
+        contest.require_ready()
+        return contest
+
+    def require_ready(self) -> None:
         """Find out whether the hidden labels are there and fit the study. Submissions do so by themselves."""
         with self._turn():
             pass
@@ -429,7 +436,7 @@ class Contest:
         holdout = self._counted
         if holdout is None:
             raise LedgerError(
-                "the contest was not opened yet. Call contest.open() first, or read the file: contest.board()."
+                "the contest was not opened yet. Call contest.require_ready() first, or read the file: contest.board()."
             )
         return self._board(self._tally, holdout.head, holdout.price, holdout.privacy), holdout
 

@@ -97,8 +97,6 @@ class PredictionReader:
         rows = csv.reader(io.StringIO(text), strict=True, delimiter=_delimiter(text, rules.id_column))
         try:
             head = [name.strip() for name in next(rows, [])]
-            if len(set(head)) != len(head):
-                raise MalformedPredictions("line 1: two columns have the same name.", row=1)
             for column in (rules.id_column, rules.prediction_column):
                 if column not in head:
                     raise MalformedPredictions(
@@ -107,6 +105,8 @@ class PredictionReader:
                         row=1,
                         column=column,
                     )
+            if len(set(head)) != len(head):
+                raise MalformedPredictions("line 1: two columns have the same name.", row=1)
             which, what = head.index(rules.id_column), head.index(rules.prediction_column)
             found: list[str | None] = [None] * len(self.ids)
             for cells in rows:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.gain import SCORE_ONE
 from everhold.ledger.audit import Audit
-from everhold.results import PlainResult
+from everhold.results import PlainResult, counted
 
 if TYPE_CHECKING:
     from everhold.gate.rules import GateRules
+    from everhold.ledger.logged_act import LoggedAct
 
 __all__ = ["GateAudit"]
 
@@ -29,20 +31,19 @@ class GateAudit(Audit):
     checks: int = 0
     promotions: int = 0
 
-    @property
-    def guarantee(self) -> str:
-        """What the gate promises, in a sentence."""
-        rules = self.rules
-        margin = f" by more than {rules.by / SCORE_ONE:.4g}" if rules.by else ""
-        what = (
-            f"every promoted candidate is better{margin} than the incumbent that it replaced, all of them at the same time"
-            if rules.certify == "each"
-            else "the total gain that the last act prints is no larger than the true one"
-        )
-        return (
-            f"With probability {rules.confidence:g} over the {rules.cases:,} sealed cases, drawn independently from the "
-            f"population, {what}, however candidates were found."
-        )
+    @classmethod
+    def of(cls, plain: Audit, rules: GateRules, acts: Iterable[LoggedAct]) -> GateAudit:
+        """From the audit of the study, and its acts: each check has to have the gate's contract."""
+        found = cls(plain.rounds, plain.surprises, plain.unchecked, plain.deviation, rules=rules)
+        for act in acts if found.ok else ():
+            if act.act != "check":
+                continue
+            promoted = act.result is not None and bool(act.result["promoted"])
+            found = replace(found, checks=found.checks + 1, promotions=found.promotions + promoted)
+            contract = rules.by / SCORE_ONE, promoted and rules.certify == "each"
+            if act.result is not None and (act.result["by"], act.result["certified"]) != contract:
+                return replace(found, deviation="a check in the ledger was made by another contract than the gate's.")
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -52,11 +53,7 @@ class GateAudit(Audit):
     def __str__(self) -> str:
         if self.deviation is not None:
             return f"audit: FAILED at the first of these: {self.deviation}"
-        replayed = f"{_count(self.checks, 'check')} with {_count(self.promotions, 'promotion')}"
+        replayed = f"{counted(self.checks, 'check')} with {counted(self.promotions, 'promotion')}"
         return f"audit: ok, {replayed} replayed without the data"
 
     __repr__ = __str__
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

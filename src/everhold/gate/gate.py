@@ -25,7 +25,14 @@ from everhold.gate.judge import noisily_promoted_index, promoted_index, total_ga
 from everhold.gate.outcome_files import read_outcomes
 from everhold.gate.results import CheckResult, CheckState, GateStatus, TotalGain
 from everhold.gate.rules import GateRules, OutcomeKind
-from everhold.gate.status import affords_promotion, gate_status, promotion_price, too_small_a_step, used_up
+from everhold.gate.status import (
+    affords_promotion,
+    gate_status,
+    promotion_price,
+    require_enough_cases,
+    too_small_a_step,
+    used_up,
+)
 from everhold.gate.study import GateStudy, private_mechanism
 from everhold.ledger.gate_check import Candidate, CertifyWhen, CheckPlan, GainPlan
 from everhold.ledger.reader import read_study
@@ -158,12 +165,20 @@ class Gate:
             step=_checked_step(step),
         )
         require_certifiable(rules, privacy)
+        require_enough_cases(rules, privacy)
         create_gate(path, rules, first.on_score_grid(cases.everything), cases, artifact, registry, privacy)
         return cls(path)
 
     # opening -------------------------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
+    @classmethod
+    def open(cls, path: str | Path) -> Gate:
+        """A gate that was made before, as `Gate(path)`; refused at once if a file is missing or does not fit."""
+        gate = cls(path)
+        gate.require_ready()
+        return gate
+
+    def require_ready(self) -> None:
         """Find out whether all files are there and fit together. Checks do so by themselves."""
         with self.study.turn():
             pass
@@ -488,16 +503,7 @@ class Gate:
     def audit(self, *, expect_head: str | None = None) -> GateAudit:
         """Check the ledger: its chain, its bytes, every price and every verdict, and that all have the gate's contract."""
         plain = Holdout.audit_file(self.path, expect_head=expect_head)
-        audit = GateAudit(plain.rounds, plain.surprises, plain.unchecked, plain.deviation, rules=self.rules)
-        for act in read_study(self.path).acts if audit.ok else ():
-            if act.act == "check":
-                promoted = act.result is not None and act.result["promoted"]
-                audit = replace(audit, checks=audit.checks + 1, promotions=audit.promotions + promoted)
-            if act.act == "check" and act.result is not None:
-                certified = act.result["promoted"] and self.rules.certify == "each"
-                if (act.result["by"], act.result["certified"]) != (self.rules.by / SCORE_ONE, certified):
-                    return replace(audit, deviation="a check in the ledger was made by another contract than the gate's.")
-        return audit
+        return GateAudit.of(plain, self.rules, read_study(self.path).acts if plain.ok else ())
 
     def __repr__(self) -> str:
         return f"Gate({str(self.path)!r}, {self.rules.cases:,} sealed cases)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -39,7 +40,8 @@ def read_outcomes(source: object, *, scorer: str | None = None, strict: bool = T
     """Outcomes from a mapping, from pairs, or from a file.
 
     Args:
-        source: `{case: score}`, or a path. The file's name says its form; where it does not, its content does.
+        source: `{case: score}`, or a path; '-' is standard input. The file's name says its form; where it does not, its
+            content does.
         scorer: which score to take, where a log has several.
         strict: whether a value that is not a score is an error, as for an incumbent. Else it is a failure, and so is
             whatever else a candidate can cause (`candidate_files`).
@@ -57,6 +59,8 @@ def read_outcomes(source: object, *, scorer: str | None = None, strict: bool = T
         raise InvalidOutcomes("outcomes are given as a URL. Expected {case: score} or a path to a file.")
     path = Path(source)
     try:
+        if str(path) == "-":
+            return parse_outcomes("-", sys.stdin.buffer.read(MOST_BYTES), scorer=scorer, strict=strict)
         if strict and path.stat().st_size > MOST_BYTES:
             raise InvalidOutcomes(f"{path} is larger than {MOST_BYTES // 2**20} MB. Expected a file of outcomes.")
         content = path.read_bytes() if strict or named_form(path) == "zipped" else _beginning(path)

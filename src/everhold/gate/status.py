@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from everhold.bounds.budget import Budget
 from everhold.bounds.gain import SCORE_ONE
+from everhold.errors import SettingError
 from everhold.gate.certifiable import certifies, left, left_at_first, smallest_step
 from everhold.gate.judge import most_nats
 from everhold.gate.results import GateStatus
 
 if TYPE_CHECKING:
-    from everhold.bounds.budget import Budget
-    from everhold.bounds.privacy import PrivacyAccount
+    from everhold.bounds.privacy import Privacy, PrivacyAccount
     from everhold.gate.rules import GateRules
     from everhold.gate.waiting import WaitingCandidates
     from everhold.ledger.store import Head
 
-__all__ = ["affords_promotion", "gate_status", "promotion_price", "too_small_a_step", "used_up"]
+__all__ = ["affords_promotion", "gate_status", "promotion_price", "require_enough_cases", "too_small_a_step", "used_up"]
+
+_MANY = 10_000_000  # cases, where the search for enough of them ends
 
 
 def gate_status(
@@ -127,6 +131,36 @@ def used_up(rules: GateRules, budget: Budget) -> bool:
     parts = 0 if budget.privacy is None else budget.privacy.terms.test_parts
     beyond = promotion_price(rules, budget) > most_nats(rules.method, rules.by, rules.cases, parts)
     return beyond or too_small_a_step(rules, budget)
+
+
+def require_enough_cases(rules: GateRules, privacy: Privacy | None) -> None:
+    """Refuse a gate that could not promote even a candidate that passes every case, before anything is made.
+
+    Raises:
+        SettingError: with about how many cases it takes.
+    """
+    budget = Budget.first(1.0 - rules.confidence, None, None if privacy is None else privacy.terms)
+    if not used_up(rules, budget):
+        return
+    if not affords_promotion(budget):
+        raise SettingError(
+            "this privacy budget pays for no promotion beside the total gain at the end. Expected more surprises=, or a "
+            "larger epsilon. Nothing was made."
+        )
+    low, high = rules.cases, 2 * rules.cases
+    while used_up(replace(rules, cases=high), budget) and high < _MANY:
+        low, high = high, 2 * high
+    while high - low > max(low // 50, 1):
+        middle = (low + high) // 2
+        low, high = (middle, high) if used_up(replace(rules, cases=middle), budget) else (low, middle)
+    other = (
+        "certify='final' (--certify final), which certifies the total gain at the end" if privacy is None else "no privacy"
+    )
+    raise SettingError(
+        f"{rules.cases:,} sealed cases are too few: not even a candidate that passes all of them could be promoted. "
+        f"Expected at least about {high:,} sealed cases, or {other}. Nothing was made. everhold plan --gate says what each "
+        "number of cases can certify."
+    )
 
 
 def too_small_a_step(rules: GateRules, budget: Budget) -> bool:

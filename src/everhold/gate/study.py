@@ -106,8 +106,8 @@ class GateStudy:
         with self._lock:
             if self._holdout is None or self.last_stamps == UNKNOWN_STAMPS:
                 raise LedgerError(
-                    "the gate was not opened yet, or its last turn failed. Call gate.open() first, or read the file: "
-                    "gate.status()."
+                    "the gate was not opened yet, or its last turn failed. Call gate.require_ready() first, or read the "
+                    "file: gate.status()."
                 )
             return self._holdout
 

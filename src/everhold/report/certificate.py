@@ -12,7 +12,9 @@ from everhold.ledger.reader import LoggedQuestion
 from everhold.ledger.table_blob import table_to_bytes
 from everhold.report.facts import budget_facts
 from everhold.report.figure import session_svg
+from everhold.report.gate_words import gate_assumptions, gate_guarantee, gate_work, is_gate
 from everhold.report.percent import shown_cells, value_and_interval
+from everhold.results import counted
 
 if TYPE_CHECKING:
     from everhold.ledger.audit import Audit
@@ -32,6 +34,8 @@ def _labels_only(study: FirstRecord) -> bool:
 
 def guarantee(study: FirstRecord) -> str:
     """The guarantee of a study, in a sentence."""
+    if is_gate(study):
+        return gate_guarantee(study) + _privacy_promise(study)
     draws = "rows" if study.unit is None else f"units ({study.unit})"
     sure = f"With probability {study.settings['confidence']:g} over"
     valid = "all intervals of this study are simultaneously valid, however the questions were chosen."
@@ -54,6 +58,7 @@ def _privacy_promise(study: FirstRecord) -> str:
     if (terms := study.privacy) is None:
         return ""
     unit, promise = "row" if study.unit is None else f"unit ({study.unit})", terms.promise
+    unit = "sealed case" if is_gate(study) else unit
     return (
         f" Everything that it ever discloses is differentially private for every {unit}, with ε = {promise.epsilon:g} and "
         f"δ = {promise.delta:g}. That noise was drawn, and that nothing public was made from the private rows, is the "
@@ -63,9 +68,13 @@ def _privacy_promise(study: FirstRecord) -> str:
 
 def cite(file: StudyFile) -> str:
     """A citation of a study, with its ledger head."""
+    work = (
+        f"Answers from an everhold study of {counted(len(file.rounds), 'round')} with {counted(file.surprises, 'surprise')}"
+    )
+    if is_gate(file.first_record):
+        work = f"Verdicts of an everhold gate of {gate_work(file)}"
     return (
-        f"Answers from an everhold study of {len(file.rounds):,} round{'' if len(file.rounds) == 1 else 's'} with "
-        f"{file.surprises:,} surprise{'' if file.surprises == 1 else 's'}, created "
+        f"{work}, created "
         f"{file.first_record.created[:10]}, ledger head {file.head}; "
         f"everhold {file.first_record.version}, after Huh, Efficient Adaptive "
         "Data Analysis over Dense Distributions."
@@ -85,6 +94,8 @@ class AboutStudy:
 
 def assumptions(study: FirstRecord) -> list[str]:
     """What the guarantee rests on, in plain words."""
+    if is_gate(study):
+        return gate_assumptions(study)
     draws = "rows" if study.unit is None else f"units ({study.unit})"
     statements = [
         f"The hidden labels of the {study.rows:,} {draws} are independent of each other, given the public features. Answers "
@@ -168,25 +179,36 @@ def _row(entry: LoggedQuestion | LoggedAct) -> str:
     return f"<tr{' class=s' if entry.surprise else ''}>{row}</tr>"
 
 
+def _counts(file: StudyFile, budget: dict[str, Any]) -> list[tuple[str, str]]:
+    """What was done, and with how many rows."""
+    first = file.first_record
+    if is_gate(first):
+        return [("Checks", gate_work(file)), ("Sealed cases", f"{first.rows:,}")]
+    return [
+        ("Rounds", f"{len(file.rounds):,}"),
+        ("Surprises", f"{file.surprises:,}"),
+        ("Private " + ("rows" if first.unit is None else "units"), f"{first.rows:,}"),
+        ("Other acts", f"{len(file.acts):,}"),
+        ("Price so far", f"{file.price:.1f} nats; {budget['width_text']}"),
+    ]
+
+
 def certificate_html(file: StudyFile, audit: Audit, about: AboutStudy | None = None) -> str:
     """The certificate as one self-contained page, without scripts or other files."""
     about = about or AboutStudy()
     title = about.title or file.path.stem
-    verdict = "Every round replays bit for bit" if audit.ok else "The audit failed"
+    gate = is_gate(file.first_record)
+    verdict = f"Every {'verdict' if gate else 'round'} replays bit for bit" if audit.ok else "The audit failed"
     budget = budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
     facts = [
         *([("Date", about.date[:10])] if about.date else []),
         *([("Custodian", about.custodian)] if about.custodian else []),
         *([("Contact", about.contact)] if about.contact else []),
-        ("Rounds", f"{len(file.rounds):,}"),
-        ("Surprises", f"{file.surprises:,}"),
-        ("Private " + ("rows" if file.first_record.unit is None else "units"), f"{file.first_record.rows:,}"),
+        *_counts(file, budget),
         ("Confidence", f"{file.confidence:g}"),
-        ("Other acts", f"{len(file.acts):,}"),
-        ("Price so far", f"{file.price:.1f} nats; {budget['width_text']}"),
         *([] if file.budget.privacy is None else [("Privacy", file.budget.privacy.text)]),
-        ("Singling out", file.weight_floor().text),
-        ("Prior", file.first_record.prior),
+        *([] if gate else [("Singling out", file.weight_floor().text)]),
+        ("Contract" if gate else "Prior", file.first_record.prior),
         ("Created", file.first_record.created),
         ("Ledger head", str(file.head)),
         *(

@@ -56,7 +56,7 @@ class ContestWriter(ViewedWriter[_View]):
         self, path: Path, *, grid: TimeGrid, charges_each: int | None = None, start: StartRunner = OwnThread
     ) -> None:
         self.contest = Contest(path, charges_each=charges_each)
-        self.contest.open()  # whether the labels are there is found out at once
+        self.contest.require_ready()  # whether the labels are there is found out at once
         super().__init__(path, self.contest.stamps, grid, start)
 
     async def submit(self, entrant: str, predictions: bytes, *, arrived: float | None = None) -> Submission:

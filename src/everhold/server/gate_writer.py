@@ -53,7 +53,7 @@ class GateWriter(ViewedWriter[_View]):
         self, path: Path, *, grid: TimeGrid, charges_each: int | None = None, start: StartRunner = OwnThread
     ) -> None:
         self.gate = Gate(path, charges_each=charges_each)
-        self.gate.open()  # whether all files are there, and the newest, is found out at once
+        self.gate.require_ready()  # whether all files are there, and the newest, is found out at once
         super().__init__(path, self.gate.study.stamps, grid, start)
 
     async def check(self, outcomes: Outcomes, caller: Caller, *, name: str | None, artifact: bytes | None) -> CheckResult:

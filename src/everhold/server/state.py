@@ -15,6 +15,7 @@ from typing import IO, Any
 from everhold.acts import AnyAct, Permission, questions_of
 from everhold.clock import timestamp
 from everhold.errors import EverholdError, SettingError, did_you_mean
+from everhold.gate.audit import GateAudit
 from everhold.ledger.audit import Audit
 from everhold.ledger.reader import StudyFile
 from everhold.queries.request import AskedBy
@@ -247,6 +248,8 @@ class ServerState:
             if (kept := self._audits.get(served.name)) is not None and kept[0].head == file.head:
                 return kept
             audit = audit_study(served.path, expect_head=str(file.head), records=file.head.records)
+            if isinstance(served, GateWriter):
+                audit = GateAudit.of(audit, served.gate.rules, file.acts)
             self._audits[served.name] = (file, audit)
             return file, audit
 

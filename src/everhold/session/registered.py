@@ -190,7 +190,7 @@ def newer_state(path: Path) -> str | None:
         store.close()
     return (
         f"{path} is an older copy, or another history: the registry of studies in {data_folder()} knows that this study has "
-        f"gone on, up to the head {newest[:20]}…. What is message here is about this file alone."
+        f"gone on, up to the head {newest[:20]}…. What is shown here is about this file alone."
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NoReturn
 
 from fastapi import APIRouter
@@ -69,9 +68,7 @@ async def submit(contest: ContestFor.ASK, context: PageContextOf) -> Response:
             numbers = (score.value, score.low, score.high)
             drawn = Markup(axis_svg(*numbers, bottom=score.bottom, top=score.top))
     except EverholdError as error:
-        fault = PageFault.of(error)
-        if fault.status in (413, 422):
-            fault = replace(fault, then="Nothing was charged. Correct the file and submit it again.")
+        fault = PageFault.of(error).about_file("This file cannot be scored", "Correct the file and submit it again.")
     shown = await run_in_threadpool(_about, context, contest)
     shown |= {"submission": None if fault else submission, "drawn": drawn, "fault": fault}
     template = "submitted_part.html" if context.request.headers.get("hx-request") else "contest.html"

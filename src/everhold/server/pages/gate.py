@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -59,9 +58,7 @@ async def check(gate: GateFor.ASK, context: PageContextOf) -> Response:
         gaps = gate.gate.gaps(outcomes)
         result = await gate.check(outcomes, caller, name=_text(form.get("name")), artifact=None)
     except EverholdError as error:
-        fault = PageFault.of(error)
-        if fault.status in (413, 422):
-            fault = replace(fault, then="Nothing was charged. Correct the file and check it again.")
+        fault = PageFault.of(error).about_file("This file cannot be checked", "Correct the file and check it again.")
     shown = await run_in_threadpool(_about, context, gate)
     shown |= {"checked": result, "fault": fault, "gaps": gaps}
     return render("gate.html", code=200 if fault is None else fault.status, **shown)

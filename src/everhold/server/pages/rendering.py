@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +19,7 @@ from everhold.server.glossary import GLOSSARY
 from everhold.server.middleware import SignInFirst
 from everhold.version import VERSION
 
-__all__ = ["PageFault", "fields_of", "form_of", "page_fault", "render"]
+__all__ = ["PageFault", "fields_of", "form_of", "page_fault", "render", "sentence_of"]
 
 _TITLES = {
     400: "That cannot be read",
@@ -38,6 +38,14 @@ _THEN = {
     429: "Wait a moment, then go on.",
     503: "Recorded answers are safe. Contact the custodian, or try again later.",
 }
+
+_WORDS = (
+    "a after all an at before both column columns each every expected from in it its line missing more most no not nothing "
+    "of only question round some such that the there these this those to too two what when where which who with without you "
+    "your"
+)
+_BEGINNINGS = frozenset(_WORDS.split())
+"""Words that begin a message; anything else may be a name, which is shown as it is."""
 
 _templates = Environment(
     loader=FileSystemLoader(str(files("everhold.server") / "templates")),
@@ -75,8 +83,22 @@ class PageFault:
         status, message = refusal.status, str(refusal)
         if status == 404:
             message = "there is no page or study at this address, or it has another name."
-        sentence, _, excerpt = (message[:1].upper() + message[1:]).partition("\n")
+        sentence, _, excerpt = sentence_of(message).partition("\n")
         return cls(_TITLES.get(status, "Something went wrong"), sentence, excerpt, _THEN.get(status, ""), status)
+
+    def about_file(self, title: str, then: str) -> PageFault:
+        """The same where a file was sent and not a question."""
+        return replace(self, title=title, then=then) if self.status in (413, 422) else self
+
+
+def sentence_of(message: str) -> str:
+    """A message with a capital letter, unless it begins with somebody's name.
+
+    >>> sentence_of("the file has no rows."), sentence_of("ann has caused 3 surprises.")
+    ('The file has no rows.', 'ann has caused 3 surprises.')
+    """
+    first = message.partition(" ")[0]
+    return message[:1].upper() + message[1:] if first in _BEGINNINGS else message
 
 
 def render(template: str, /, *, code: int = 200, **values: Any) -> HTMLResponse:

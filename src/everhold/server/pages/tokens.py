@@ -55,7 +55,7 @@ async def make(context: PageContextOf) -> Response:
         days = float(form["days"]) if form["days"] else None
     except ValueError:
         wrong = HTTPRefusal(422, "malformed", "days is not a number. Expected one, such as 90.")
-        return _listed(context, 422, form=form, fault=PageFault.of(wrong))
+        return _listed(context, 422, form=form, fault=_fault(wrong))
     try:
         studies = [form["studies"]] if form["studies"] else []
         secret, made = await run_in_threadpool(
@@ -64,7 +64,7 @@ async def make(context: PageContextOf) -> Response:
     except HTTPRefusal:
         raise
     except EverholdError as error:
-        return _listed(context, 422, form=form, fault=PageFault.of(error))
+        return _listed(context, 422, form=form, fault=_fault(error))
     context.note(**{"made": made.id, "for": made.name, "scope": made.scope})
     return _listed(context, made=made, secret=secret)
 
@@ -76,3 +76,7 @@ async def revoke(which: str, context: PageContextOf) -> Response:
     gone = await run_in_threadpool(context.server.revoke_token, context.token, which)
     context.note(revoked=gone.id)
     return RedirectResponse("/tokens", status_code=303)
+
+
+def _fault(error: EverholdError) -> PageFault:
+    return PageFault.of(error).about_file("This token cannot be made", "Change the form and send it again.")
