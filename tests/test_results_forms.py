@@ -224,6 +224,25 @@ class TestPictures:
         dots = [one.get_xdata()[0] for one in ax.get_lines() if one.get_marker() == "o"]
         assert dots == [cell.value for cell in table.cells]
 
+    def test_shares_dates_and_numbers_have_panels_of_their_own(self, holdout):
+        shares = eh.Answer(0.2, 0.1, 0.3, False, 1, 5.0, "share")
+        day = 86_400_000_000.0
+        dated = eh.Finding("median of visit", 20_000 * day, 19_900 * day, 20_050 * day, (shares,), "date")
+        mixed = {"a share": shares, "a date": dated, "a number": eh.Finding("mean of bmi", 25.0, 24.0, 26.0, (shares,))}
+        first = eh.forest(mixed)
+        figure = first.figure
+        assert [[one.get_text() for one in ax.get_yticklabels()] for ax in figure.axes] == [[name] for name in mixed]
+        assert [one.get_xlim()[0] >= 0.0 for one in figure.axes] == [True, True, True]
+        figure.canvas.draw()
+        assert all(one.get_text()[:3] == "202" for one in figure.axes[1].get_xticklabels())
+        assert len(eh.forest(shares).get_yticklabels()) == 1
+        table = holdout.table("city")
+        names = [one.get_text() for one in eh.forest([table]).get_yticklabels()]
+        assert len(names) == len(table)
+        assert all(name.startswith("city: ") for name in names)
+        long = eh.forest({"x" * 300: shares})
+        assert len(long.get_yticklabels()[0].get_text()) < 60
+
     def test_what_has_no_interval_is_refused(self, holdout):
         with pytest.raises(eh.SettingError, match="results with intervals"):
             eh.forest([holdout.audit()])

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everhold.errors import MissingExtra, SettingError
-from everhold.results import axis_around
+from everhold.results import axis_around, moment_text
 
 if TYPE_CHECKING:
     from everhold.results import Estimate
@@ -17,6 +17,7 @@ __all__ = ["Point", "forest", "legend", "panels", "session_figure", "widths_figu
 
 _QUIET, _SURPRISE, _READ, _PRICE, _GREY = "#2563eb", "#c2410c", "#7c3aed", "#047857", "#9ca3af"
 _MOST_LINES = 200
+_WIDEST_LABEL = 44  # letters beside a picture
 
 
 class Point(NamedTuple):
@@ -65,7 +66,7 @@ def _label(result: Any, index: int) -> str:
 
 
 def forest(
-    results: Mapping[str, Estimate] | Iterable[Estimate],
+    results: Mapping[str, Any] | Iterable[Any] | Estimate,
     *,
     labels: Sequence[str] | None = None,
     title: str = "",
@@ -75,19 +76,14 @@ def forest(
     """A forest plot: a line for each result, with its value and its interval. Returns the axes.
 
     Args:
-        results: answers, findings, scores, or results by name; a table by groups is one, too.
+        results: answers, findings, scores, tables, or any of these by name. Shares, dates and numbers have panels of their
+            own where no axes are given.
         labels: of the lines; by default what was asked.
         title: above the picture.
         reference: a value to compare with, drawn as a line.
         ax: matplotlib's axes to draw in; by default a new figure.
     """
-    if isinstance(results, Mapping):
-        shown, names = list(results.values()), [str(name) for name in results]
-    else:
-        shown = [result[1] if isinstance(result, tuple) else result for result in results]
-        names = [
-            " × ".join(result[0]) if isinstance(result, tuple) else _label(result, i) for i, result in enumerate(results)
-        ]
+    names, shown = _lines(results)
     names = names if labels is None else [str(label) for label in labels]
     if len(names) != len(shown):
         raise SettingError(f"there are {len(names)} labels for {len(shown)} results. Expected one for each.")
@@ -95,8 +91,49 @@ def forest(
         raise SettingError("a forest plot needs results with intervals: answers, findings, scores or a table by groups.")
     if len(shown) > _MOST_LINES:
         raise SettingError(f"there are {len(shown):,} results; a forest plot has room for {_MOST_LINES}.")
+    if ax is None and len(kinds := list(dict.fromkeys(map(_scale, shown)))) > 1:
+        places = [[place for place, result in enumerate(shown) if _scale(result) == kind] for kind in kinds]
+        axes = panels([len(group) for group in places])
+        for number, (group, panel) in enumerate(zip(places, axes, strict=True)):
+            lines = {place: shown[place] for place in group}
+            _draw(panel, list(lines.values()), [names[place] for place in lines], "" if number else title, reference)
+        return axes[0]
     (ax,) = _axes(ax, 7.0, 0.9 + 0.32 * len(shown))
+    return _draw(ax, shown, names, title, reference)
+
+
+def _lines(results: Any) -> tuple[list[str], list[Any]]:
+    """Names and results, one for each line; a table is a line for each of its cells."""
+    if hasattr(results, "low") and hasattr(results, "high"):
+        results = [results]
+    entries = results.items() if isinstance(results, Mapping) else [(None, result) for result in results]
+    names, shown = [], []
+    for index, (name, result) in enumerate(entries):
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], tuple):  # from a table
+            name, result = " × ".join(result[0]), result[1]
+        if hasattr(result, "labels") and hasattr(result, "cells"):
+            inside = [(" × ".join(label), cell) for label, cell in zip(result.labels, result.cells, strict=True)]
+            names += [f"{name or _label(result, index)}: {label}" for label, _ in inside]
+            shown += [cell for _, cell in inside]
+        else:
+            names.append(_label(result, index) if name is None else str(name))
+            shown.append(result)
+    return names, shown
+
+
+def _scale(result: Any) -> str:
+    """What shares an axis: shares, dates, and numbers with one unit."""
+    if isinstance(unit := getattr(result, "axis", None), str):
+        return unit
+    if getattr(result, "unit", None) == "date":
+        return "date"
+    return "share" if getattr(result, "scale", None) == "share" else "number"
+
+
+def _draw(ax: Any, shown: Sequence[Any], names: Sequence[str], title: str, reference: float | None) -> Any:
     left, right = axis_around([(result.low, result.high) for result in shown])
+    if all(_scale(result) == "share" for result in shown):
+        left, right = max(left, 0.0), min(right, 1.0)
     if reference is not None:
         left, right = min(left, reference), max(right, reference)
         ax.axvline(reference, color=_GREY, linewidth=1, zorder=0)
@@ -110,15 +147,23 @@ def forest(
         if result.value == result.value:
             inside = "white" if getattr(result, "is_forecast", False) else colour
             ax.plot([result.value], [place], marker="o", color=colour, markerfacecolor=inside, markersize=6)
-    ax.set_yticks(range(len(shown)), names)
+    ax.set_yticks(range(len(shown)), [_cut(name) for name in names])
     ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.set_xlim(left, right)
+    if all(getattr(result, "unit", None) == "date" for result in shown):
+        ax.set_xticks([left + part * (right - left) / 3 for part in range(4)])
+        ax.xaxis.set_major_formatter(lambda micros, _: moment_text(micros))
     ax.grid(axis="x", color="#e5e7eb")
     ax.set_axisbelow(True)
     if title:
         ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
     _plain(ax)
     return ax
+
+
+def _cut(name: str) -> str:
+    """A label with room for the picture beside it."""
+    return name if len(name) <= _WIDEST_LABEL else f"{name[: _WIDEST_LABEL // 2]} … {name[-_WIDEST_LABEL // 2 + 3 :]}"
 
 
 def panels(lines: Sequence[int]) -> list[Any]:

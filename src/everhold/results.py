@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
 from html import escape
 from importlib import import_module
 from math import inf, isfinite, nan
@@ -27,11 +28,14 @@ __all__ = [
     "PlainResult",
     "Tabular",
     "as_frame",
+    "as_moment",
     "axis_around",
+    "counted",
     "ends_from",
     "html_table",
     "interval_bar",
     "interval_html",
+    "moment_text",
     "number_or_null",
 ]
 
@@ -151,6 +155,24 @@ def ends_from(given: dict[str, Any]) -> tuple[float, float, float]:
     missing = (("value", nan), ("low", -inf), ("high", inf))
     value, low, high = (float(other if given[name] is None else given[name]) for name, other in missing)
     return value, low, high
+
+
+def as_moment(micros: float) -> datetime | None:
+    """Microseconds since 1970 as a moment; None of what is not finite, or no date.
+
+    >>> as_moment(1_700_000_000_000_000.0).isoformat()
+    '2023-11-14T22:13:20'
+    """
+    try:
+        return datetime(1970, 1, 1) + timedelta(microseconds=round(micros))
+    except (OverflowError, ValueError):
+        return None
+
+
+def moment_text(micros: float) -> str:
+    """The same as text, to the day."""
+    moment = as_moment(micros)
+    return "" if moment is None else moment.date().isoformat()
 
 
 def axis_around(intervals: Sequence[tuple[float, float]], bottom: float = -inf, top: float = inf) -> tuple[float, float]:

@@ -85,3 +85,21 @@ def test_ends_that_were_changed_are_refused(test_set, tmp_path):
         changed = replace(record, body=json.dumps(body | {"title": title}))
         with pytest.raises(LedgerError, match="not readable"):
             parse_record(changed, {})
+
+
+def test_the_narrowest_answer_is_returned_again(tmp_path):
+    """The last act may be wider than what was read before: both are valid, and the narrower one stays."""
+    rng = np.random.default_rng(0)
+    rows = {"x": rng.random(4_000)}
+    held = eh.Holdout.create(tmp_path / "s.everhold", rows, prior=eh.Reference({"x": rng.random(4_000)}), seed=1)
+    early = held.read("x > 0.5")
+    for place in range(1, 40):
+        held.read(f"x > {place / 41}")
+    (late,) = held.close(["x > 0.5"])
+    assert late.high - late.low > early.high - early.low, "the last act is no wider: nothing is tested"
+    assert held.read("x > 0.5") == early
+    assert held.ask("x > 0.5") == early
+    held.release()
+    with eh.Holdout.open(tmp_path / "s.everhold", data=rows) as again:
+        assert again.read("x > 0.5") == early
+    assert eh.Holdout.audit_file(tmp_path / "s.everhold").ok

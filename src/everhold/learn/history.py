@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from everhold.errors import SettingError, did_you_mean
-from everhold.learn.score import Score
+from everhold.learn.score import Score, ScoreDifference
 from everhold.results import Tabular, html_table
 
 __all__ = ["History", "ScoredModel"]
@@ -38,7 +38,11 @@ class History(list[ScoredModel], Tabular):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return list.__repr__(self) if self else _NOTHING
+        if not self:
+            return _NOTHING
+        return "\n".join(
+            f"{number:>4,}  {entry.act:<10} {entry.model}: {entry.score}" for number, entry in enumerate(self, 1)
+        )
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A line for each score."""
@@ -97,13 +101,19 @@ class History(list[ScoredModel], Tabular):
         there = list(dict.fromkeys(entry.score.metric for entry in self))
         if metric is not None and metric not in there:
             raise SettingError(f"no score here is {metric!r}.{did_you_mean(metric, there)} Scores are: {', '.join(there)}.")
-        chosen = there if metric is None else [metric]
-        if ax is not None and len(chosen) > 1:
-            raise SettingError(f"ax= has room for one metric, and there are {', '.join(chosen)}. Choose one: metric='…'.")
-        shown = [[entry for entry in self if entry.score.metric == name] for name in chosen]
+        chosen = [entry for entry in self if metric is None or entry.score.metric == metric]
+        titles = list(dict.fromkeys(_panel(entry) for entry in chosen))
+        if ax is not None and len(titles) > 1:
+            raise SettingError(f"ax= has room for one metric, and there are {', '.join(titles)}. Choose one: metric='…'.")
+        shown = [[entry for entry in chosen if _panel(entry) == title] for title in titles]
         axes = panels([len(group) for group in shown]) if ax is None else [ax]
-        for name, group, panel in zip(chosen, shown, axes, strict=True):
+        for name, group, panel in zip(titles, shown, axes, strict=True):
             names = [f"{entry.act}: {entry.model}" for entry in group]
             forest([entry.score for entry in group], labels=names, title=name, ax=panel)
         legend(axes[-1], list(dict.fromkeys(entry.score.source for group in shown for entry in group)))
         return axes[0]
+
+
+def _panel(entry: ScoredModel) -> str:
+    """What shares an axis: scores by one metric; differences have an axis of their own."""
+    return f"difference in {entry.score.metric}" if isinstance(entry.score, ScoreDifference) else entry.score.metric

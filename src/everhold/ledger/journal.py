@@ -62,8 +62,8 @@ class Journal:
         self._times.append(asked_by)
         if round.name is not None:
             if round.act.kind != "ask":
-                self._read[round.name] = round
-            self._named[round.name] = round
+                self._read[round.name] = _narrower(self._read.get(round.name), round)
+            self._named[round.name] = _narrower(self._named.get(round.name), round)
         if round.act.kind != "ask" and round.act.part == round.act.parts:
             self._pending = None
         if asked_by.request_id is not None:
@@ -239,3 +239,10 @@ class Journal:
         if not 1 <= number <= len(self._rounds):
             raise IndexError(f"there are rounds 1 to {len(self._rounds)}, not {number}")
         return self._rounds[number - 1]
+
+
+def _narrower(earlier: Round | None, later: Round) -> Round:
+    """Of two answers to one question the narrower one: both are valid, and the last act may be the wider one."""
+    if earlier is None or later.answer.high - later.answer.low <= earlier.answer.high - earlier.answer.low:
+        return later
+    return earlier

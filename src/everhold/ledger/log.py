@@ -64,17 +64,33 @@ class Log(list[LoggedQuestion | LoggedAct], Tabular):
         """A forest plot of everything that has an interval. Needs matplotlib (`everhold[plot]`)."""
         from everhold.plots import forest
 
-        shown = [row for row in self.to_rows() if row["low"] is not None]
-        names = [f"{row['question']}{'' if row['cell'] is None else ': ' + row['cell']}" for row in shown]
-        return forest([_Line(row) for row in shown], labels=names, ax=ax)
+        shown = [(row, _axis(entry)) for entry in self for row in _rows(entry) if row["low"] is not None]
+        names = [f"{row['question']}{'' if row['cell'] is None else ': ' + row['cell']}" for row, _ in shown]
+        return forest([_Line(row, axis) for row, axis in shown], labels=names, ax=ax)
 
 
 class _Line:
-    """A line of the table as an estimate."""
+    """A line of the table as an estimate. Those with the same `axis` are drawn in one panel."""
 
-    def __init__(self, row: dict[str, Any]) -> None:
+    def __init__(self, row: dict[str, Any], axis: str) -> None:
         self.value, self.low, self.high = (float(row[name]) for name in ("value", "low", "high"))
         self.surprise = bool(row["surprise"])
+        self.axis, self.unit = axis, axis
+
+
+def _axis(entry: LoggedQuestion | LoggedAct) -> str:
+    """What an entry shares an axis with: shares, dates, or numbers about the same thing."""
+    if isinstance(entry, LoggedAct) or entry.answer is not None:
+        return "share"
+    if (finding := entry.finding) is None:
+        return entry.question
+    if finding.unit == "date":
+        return "date"
+    return (
+        "share"
+        if finding.cells or finding.statistic == "share"
+        else str(finding.arguments.get("question", finding.question))
+    )
 
 
 def _rows(entry: LoggedQuestion | LoggedAct) -> list[dict[str, Any]]:

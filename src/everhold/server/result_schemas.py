@@ -75,6 +75,7 @@ class FindingOut(NumberOut):
     kind: Literal["finding"]
     what: str
     unit: Literal["number", "date"]
+    act: Literal["ask", "read", "close"]
     parts: list[AnswerOut]
 
 
@@ -84,6 +85,7 @@ class ComparisonOut(NumberOut):
     kind: Literal["comparison"]
     what: str
     unit: Literal["number", "date"]
+    act: Literal["ask", "read", "close"]
     verdict: Literal["yes", "no", "cannot tell"]
     parts: list[AnswerOut]
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from everhold.errors import QuestionError
 from everhold.queries.answer import NO_FORECAST, NO_ROWS, Answer, source_word, unseen_text
 from everhold.queries.interval import Interval
-from everhold.results import JsonResult, as_frame, ends_from, html_table, interval_html, number_or_null
+from everhold.results import JsonResult, as_frame, as_moment, ends_from, html_table, interval_html, number_or_null
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from everhold.queries.round_act import ActKind
 
 __all__ = ["Comparison", "Finding", "LabelledCells", "Result", "Shares", "result_from_dict"]
 
@@ -92,6 +94,12 @@ class Finding(JsonResult):
         return bool(self.parts) and all(part.act != "ask" for part in self.parts)
 
     @property
+    def act(self) -> ActKind:
+        """How it was asked: 'ask', 'read' or 'close'; 'ask' if any of its parts was."""
+        acts = {part.act for part in self.parts}
+        return "ask" if "ask" in acts or not acts else "close" if "close" in acts else "read"
+
+    @property
     def kind_text(self) -> str:
         """What the value is, in words."""
         if self.read:
@@ -109,6 +117,7 @@ class Finding(JsonResult):
             "low": number_or_null(self.low),
             "high": number_or_null(self.high),
             "unit": self.unit,
+            "act": self.act,
             "surprise": self.surprise,
             "round": self.round,
             "price": self.price,
@@ -119,6 +128,15 @@ class Finding(JsonResult):
     def from_dict(cls, given: dict[str, Any]) -> Self:
         """The same again, equal to the bit."""
         return cls(given["what"], *ends_from(given), _parts(given), given["unit"])
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One line: everything that is a single value. Dates are dates."""
+        return [row | self.ends_in_rows() for row in JsonResult.to_rows(self)]
+
+    def ends_in_rows(self) -> dict[str, Any]:
+        """Value and ends as a table has them."""
+        ends = {"value": self.value, "low": self.low, "high": self.high}
+        return ends if self.unit == "number" else {name: as_moment(micros) for name, micros in ends.items()}
 
     def __float__(self) -> float:
         return self.value
@@ -165,7 +183,7 @@ class Comparison(Finding):
     def to_rows(self) -> list[dict[str, Any]]:
         """One line; the verdict under a name that says what is meant."""
         return [
-            {"first_is_larger" if name == "verdict" else name: row[name] for name in row} for row in JsonResult.to_rows(self)
+            {"first_is_larger" if name == "verdict" else name: row[name] for name in row} for row in Finding.to_rows(self)
         ]
 
     def __str__(self) -> str:
@@ -190,6 +208,11 @@ class LabelledCells(JsonResult):
         """The value of a cell for people."""
         raise NotImplementedError
 
+    @staticmethod
+    def ends_text(cell: Answer | Finding) -> str:
+        """The interval of a cell for people."""
+        return cell.interval_text if isinstance(cell, Finding) else str(cell.interval)
+
     def __len__(self) -> int:
         return len(self.cells)
 
@@ -213,7 +236,7 @@ class LabelledCells(JsonResult):
             raise QuestionError(f"a grid has two columns, and this is by {len(self.columns)}. Use to_frame().")
         rows: dict[str, dict[str, Any]] = {}
         for (first, second), cell in self:
-            shown = f"{self.cell_text(cell)} {cell.interval}" if value == "text" else getattr(cell, value)
+            shown = f"{self.cell_text(cell)} {self.ends_text(cell)}" if value == "text" else getattr(cell, value)
             rows.setdefault(first, {self.columns[0]: first})[second] = shown
         return as_frame(list(rows.values()))
 
@@ -259,7 +282,7 @@ class Shares(LabelledCells):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A line for each cell."""
-        numbers = ("value", "low", "high", "surprise", "round")
+        numbers = ("value", "low", "high", "act", "surprise", "round")
         names = self.columns
         return [
             {

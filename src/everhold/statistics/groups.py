@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from everhold.errors import QuestionError
 from everhold.queries.answer import Answer
-from everhold.results import axis_around, html_table, interval_bar
+from everhold.results import axis_around, html_table, interval_bar, moment_text
 from everhold.statistics.finding import Finding, LabelledCells, result_from_dict
 from everhold.statistics.means import Mean, Ratio, Share
 from everhold.statistics.quantiles import Median, Quantile
@@ -88,10 +88,12 @@ class GroupTable(LabelledCells):
             {
                 "statistic": self.what,
                 **dict(zip(self.columns, label, strict=True)),
-                "value": cell.value,
-                "low": cell.low,
-                "high": cell.high,
-                "act": cell.act if isinstance(cell, Answer) else cell.parts[-1].act,
+                **(
+                    cell.ends_in_rows()
+                    if isinstance(cell, Finding)
+                    else {"value": cell.value, "low": cell.low, "high": cell.high}
+                ),
+                "act": cell.act,
                 "surprise": cell.surprise,
                 "round": cell.round,
             }
@@ -101,7 +103,7 @@ class GroupTable(LabelledCells):
     def __repr__(self) -> str:
         marks = (", surprise" if cell.surprise else "" for cell in self.cells)
         rows = [
-            (" × ".join(label), self.cell_text(cell), f"{cell.interval}{mark}")
+            (" × ".join(label), self.cell_text(cell), f"{self.ends_text(cell)}{mark}")
             for (label, cell), mark in zip(self, marks, strict=True)
         ]
         head = " × ".join(self.columns)
@@ -119,12 +121,14 @@ class GroupTable(LabelledCells):
             (
                 *(escape(part) for part in label),
                 f"<b>{escape(self.cell_text(cell))}</b>",
-                escape(str(cell.interval)),
+                escape(self.ends_text(cell)),
                 interval_bar(cell.value, cell.low, cell.high, left, right, "#c2410c" if cell.surprise else "#1d4ed8"),
             )
             for label, cell in self
         ]
-        table = html_table([*self.columns, "value", "interval", f"{left:,.4g} to {right:,.4g}"], rows, self.title)
+        dated = any(isinstance(cell, Finding) and cell.unit == "date" for cell in self.cells)
+        ends = [moment_text(end) if dated else f"{end:,.4g}" for end in (left, right)]
+        table = html_table([*self.columns, "value", "interval", " to ".join(ends)], rows, self.title)
         return f"{table}<small>{escape(_LEFT_OUT)}</small>"
 
     def plot(self, ax: Any = None) -> Any:
