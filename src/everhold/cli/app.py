@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import traceback
 import unicodedata
 import warnings
@@ -104,6 +106,9 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
         except EverholdError as error:
             problem(str(error))
             raise typer.Exit(next((code for kind, code in _CODES if isinstance(error, kind)), UNFORESEEN)) from None
+        except BrokenPipeError:  # whoever reads the output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from None
         except (OSError, UnicodeError) as error:
             problem(f"a file could not be read or written: {error}.")
             raise typer.Exit(4) from None

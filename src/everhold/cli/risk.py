@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from math import ceil, exp, sqrt
 from typing import Annotated, Any
 
@@ -114,6 +115,7 @@ def risk(
     file = read_study(study)
     settings = Settings.from_dict(file.first_record.settings)
     attacks: list[dict[str, Any]] = []
+    warnings.simplefilter("ignore")  # about the games' own rows
     for against, attack, kind, times in _PLANS:
         rows = max(16, min(file.first_record.rows, RIDDEN_ROWS if attack == "riding" else MOST_ROWS))
         reference = max(1, min(int(file.first_record.draws), 10 * rows))

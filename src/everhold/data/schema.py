@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from fractions import Fraction
 from html import escape
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, isfinite, isnan, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -205,6 +205,16 @@ class Schema(Tabular, Mapping[str, ColumnSchema]):
                 SchemaWarning,
                 stacklevel=2,
             )
+        dated = (
+            [name for name in schema if schema[name].kind == "text" and _written_dates(table.column(name))] if warn else []
+        )
+        if dated:
+            warnings.warn(
+                f"{', '.join(map(repr, dated))} holds dates as text, and is compared as text. Convert it on both sides, "
+                "such as with pandas.to_datetime; in a CSV file dates are recognised.",
+                SchemaWarning,
+                stacklevel=2,
+            )
         repeated = [name for name in schema if name != unit and _repeats(name, table.column(name))] if warn else []
         if repeated:
             warnings.warn(
@@ -333,6 +343,12 @@ class Schema(Tabular, Mapping[str, ColumnSchema]):
                 stacklevel=2,
             )
         return conformed(column, declared)
+
+
+def _written_dates(column: EncodedColumn) -> bool:
+    """Whether every value of a text column, as far as looked at, is written as a date."""
+    words = [str(word) for word in (column.words or ())[:1_000]]
+    return len(words) > 1 and all(not isnan(date_of(word)) for word in words)
 
 
 def _could_be_among(found: Kind | None, words: Sequence[str]) -> bool:

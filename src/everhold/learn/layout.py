@@ -190,6 +190,11 @@ def part_of(features: Any, start: int, stop: int, step: int = 1) -> Any:
 
 def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], positive: Any) -> Any:
     """A model's output: labels or values, probabilities in the order of the classes, or scores of the positive class."""
+    if isinstance(model, type):
+        raise QuestionError(
+            f"{model.__name__} is a class. Expected a fitted model: {model.__name__}(...).fit(X_train, y_train). Nothing "
+            "was charged."
+        )
     if _is_booster(model):
         return _boosted(model, features, output, classes, positive)
     if not hasattr(model, "predict"):

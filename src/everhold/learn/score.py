@@ -144,6 +144,14 @@ class ScoreDifference(Score):
     def __str__(self) -> str:
         return f"{self.verdict}: {Score.__str__(self)}"
 
+    @property
+    def title(self) -> str:
+        """What it is a difference of."""
+        return f"difference in {Score.title.fget(self)}"  # type: ignore[attr-defined]
+
+    def _repr_html_(self) -> str:
+        return f"<b>{self.verdict}</b>{Score._repr_html_(self)}"
+
 
 @dataclass(frozen=True, slots=True)
 class ModelVerdict(JsonResult):

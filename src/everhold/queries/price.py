@@ -163,6 +163,14 @@ class ScorePrice(JsonResult):
         said = escape(self.headline).replace("\n", "<br>")
         return f"<p><b>{said}</b></p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One line for each assumption, with its interval."""
+        asked = {"rows": self.rows, "looks": self.looks, "kept": self.kept_looks, "score": self.score}
+        return [
+            asked | {"like_rows" if name == "rows" else name: value for name, value in line.to_dict().items()}
+            for line in self.lines
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         return {

@@ -19,7 +19,7 @@ from everhold.queries.query import RowFunction, Values
 from everhold.queries.round_act import RoundAct
 from everhold.session.act_questions import ActQuestions, checked_spend, described, one_batch, require_single_values
 from everhold.statistics import checked_statistic, is_statistic
-from everhold.statistics.means import Compare
+from everhold.statistics.means import Compare, Share
 from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class ComparisonActs(ActQuestions):
             if paired and (optional.get("low") is not None or optional.get("high") is not None):
                 raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
             questions = self.checked([first, second])
+        _require_alike(questions)
         parts = 2
         if (pair := self._pair(questions, given)) is None:
             earlier = self._session.journal.requested_act(asked_by.request_id)
@@ -174,6 +175,17 @@ class ComparisonActs(ActQuestions):
     def _propose_parts(self, batch: QuestionBatch, act: RoundAct) -> list[EverholdProposal]:
         """The readings that a verdict is made of."""
         return [self._mechanism.propose(query, act) for query in batch]
+
+
+def _require_alike(questions: Sequence[Any]) -> None:
+    """Refuse a share beside a number: which of the two is larger says nothing."""
+    shares = {isinstance(question, Share) for question in questions if is_statistic(question)}
+    shares |= {question.yes_no for question in questions if isinstance(question, Expression)}
+    if len(questions) == 2 and len(shares) == 2:
+        raise QuestionError(
+            "one of the two is a share and the other one a number, such as a mean. Which is larger says nothing. Expected "
+            "two shares, or two numbers in the same units. Nothing was charged."
+        )
 
 
 def verdict_of(results: Sequence[Any]) -> str:

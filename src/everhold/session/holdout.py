@@ -344,7 +344,7 @@ class Holdout:
         def answered(statistics: Sequence[Statistic[Any]]) -> list[Any]:
             return self.read_many(statistics) if read else [self.ask(statistic) for statistic in statistics]
 
-        return By(answered, self.schema, columns)
+        return By(answered, self.schema, [name for part in columns for name in ([part] if isinstance(part, str) else part)])
 
     def plot(self, ax: Any = None) -> Any:
         """The session so far: answers with their intervals over rounds, and the price."""
@@ -630,6 +630,11 @@ class Holdout:
 
         It discloses nothing new: the interval follows from what the earlier answer disclosed.
         """
+        if not isinstance(answer, int | Answer):
+            raise QuestionError(
+                f"certify takes an earlier answer or the number of its round, not {type(answer).__name__}. Expected "
+                "holdout.certify(holdout.ask(...)). Nothing was charged."
+            )
         number = answer if isinstance(answer, int) else answer.round
         certified: Answer = self.acts.do(Certify(number, spend=spend), self.session.stamp(request_id, who))
         return certified

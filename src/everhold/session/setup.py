@@ -132,6 +132,8 @@ def _setup_of(
     public = PublicSide(prior, settings.seed, declared, unit)
     if declared is None:
         _require_same_columns(rows, public.columns)
+    else:
+        _require_possible_gaps(declared, public.columns)
     sample = Sample(rows, schema=public.schema, unit=unit, engine=engine, memory_limit=memory_limit)
     if settings.privacy is not None:
         require_private_rows(settings.privacy, rows, sample.size, unit)
@@ -155,6 +157,19 @@ def _require_promise_for_one_ask(setup: Setup) -> None:
             f"this precision cannot be promised: the first question would be refused. {refusal} Expected a larger "
             "half_width; or leave it out, and read what must be precise."
         ) from None
+
+
+def _require_possible_gaps(schema: Schema, public: RowTable) -> None:
+    """Refuse to call a column complete that has gaps on the public side: they would count as values, without a word."""
+    for name, declared in schema.items():
+        if declared.missing or name not in public or public.kind(name) is None:
+            continue
+        column = public.column(name)
+        if column.missing.any():
+            raise SettingError(
+                f"column {name!r} is declared without missing values (missing=False), and {column.missing.mean():.0%} of "
+                "its public values are missing. A mean would count them as values. Expected missing=True."
+            )
 
 
 def _require_same_columns(rows: Any, public: RowTable) -> None:

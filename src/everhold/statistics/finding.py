@@ -189,6 +189,9 @@ class Comparison(Finding):
     def __str__(self) -> str:
         return f"{self.verdict_text}; {Finding.__str__(self)}"
 
+    def _repr_html_(self) -> str:
+        return f"<b>{escape(self.verdict_text)}</b>{Finding._repr_html_(self)}"
+
 
 class LabelledCells(JsonResult):
     """What tables of shares and of groups have in common: results by labels, which are values of `columns`."""
