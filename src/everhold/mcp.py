@@ -227,7 +227,7 @@ def _status_facts(study: AnyStudy) -> dict[str, Any]:
     """Where a study stands, here or behind a server."""
     if isinstance(study, Holdout):
         acts, closed = len(study.journal.recorded_acts), study.closed
-        more = budget_facts(study.budget, acts=acts, closed=closed)
+        more = budget_facts(study.budget, study.size, acts=acts, closed=closed)
     else:
         status = study.status()
         shown = ("acts", "closed", "disclosed", "claim_price", "width", "width_text", "privacy")

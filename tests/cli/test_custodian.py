@@ -67,7 +67,7 @@ def test_a_backup_and_what_becomes_of_it(folder):
     assert "p.everhold.key" in said
     assert "Head: 2:" in said
     assert "Expected another folder" in run(5, "backup", "p.everhold", "--to", "monday")
-    assert "1 rounds for 1 question," in run(0, "status", "p.everhold")
+    assert "1 round for 1 question," in run(0, "status", "p.everhold")
     assert json.loads(run(0, "status", "p.everhold", "--json"))["questions"] == 1
     (folder / "p.everhold").write_bytes((folder / "monday" / "p.everhold").read_bytes())
     assert "older copy" in run(5, "ask", "p.everhold", "age > 50")

@@ -16,7 +16,7 @@ from everhold.bounds.code import ANSWERED_NATS
 from everhold.bounds.privacy import ROW_PARTS, chance_nats
 from everhold.bounds.sample_size import SHARE, deviations_of
 from everhold.errors import SettingError
-from everhold.results import PlainResult
+from everhold.results import PlainResult, counted
 
 if TYPE_CHECKING:
     from everhold.bounds.privacy import Privacy, PrivacyTerms
@@ -71,8 +71,9 @@ class PrivatePlan(PlainResult):
     def __str__(self) -> str:
         terms = self.privacy.terms
         lines = [
-            f"With privacy ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g}, {self.privacy.surprises:,} surprises "
-            f"(tests with noise of {terms.test_scale:.1f} rows, releases with {terms.deviation:.1f}):",
+            f"With privacy ε = {self.privacy.epsilon:g}, δ = {self.privacy.delta:g}, "
+            f"{counted(self.privacy.surprises, 'surprise')} (tests with noise of {terms.test_scale:.1f} rows, releases with "
+            f"{terms.deviation:.1f}):",
             "",
             f"{'  act, if forecasts fit':<44}{'plain':>10}{'private':>10}{'wider':>9}",
         ]
@@ -254,6 +255,6 @@ def _advice(costs: list[PrivateCost], fixed: float, even: int, asks: int, rows: 
         )
     sentences.append(f"everhold's noise alone is smaller than Gaussian noise from {even:,} questions on.")
     sentences.append(
-        f"After {privacy.surprises:,} surprises nothing more can be asked: this needs a prior near the population."
+        f"After {counted(privacy.surprises, 'surprise')} nothing more can be asked: this needs a prior near the population."
     )
     return " ".join(sentences)

@@ -17,6 +17,7 @@ from everhold.cli.asking import AsJson, ServerAt, TokenIs
 from everhold.cli.studies import privacy_promise
 from everhold.gate.gate import Gate
 from everhold.gate.outcome_files import read_expected, read_outcomes
+from everhold.results import counted
 
 if TYPE_CHECKING:
     from everhold.gate.outcomes import OutcomeGaps
@@ -347,7 +348,7 @@ def registry(as_json: AsJson = False) -> None:
         return
     for study in studies:
         reason = f"; new budget: {study.reason}" if study.reason else ""
-        say(f"{study.created[:10]}  {study.kind}  {study.rows:,} rows  {study.path}{reason}")
+        say(f"{study.created[:10]}  {study.kind}  {counted(study.rows, 'row')}  {study.path}{reason}")
     if not studies:
         say("No study is registered.")
 

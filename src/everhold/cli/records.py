@@ -24,6 +24,7 @@ from everhold.report import signature
 from everhold.report.certificate import AboutStudy, certificate_html, certificate_json, cite, guarantee
 from everhold.report.facts import budget_facts, study_facts
 from everhold.report.figure import session_svg
+from everhold.results import counted
 from everhold.session.registered import newer_state
 
 __all__ = ["register"]
@@ -50,7 +51,7 @@ def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token
     _warn_of_newer(study)
     facts = study_facts(
         file.first_record, rounds=len(file.rounds), surprises=file.surprises, price=file.price, head=str(file.head)
-    ) | budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
+    ) | budget_facts(file.budget, file.first_record.rows, acts=len(file.acts), closed=file.closed)
     facts["questions"] = len(file.questions)
     if as_json:
         typer.echo(json.dumps(facts))
@@ -72,7 +73,7 @@ def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:
 def _say_facts(name: str, facts: dict[str, Any]) -> None:
     draws = "rows" if facts["unit"] is None else "units"
     say(
-        f"{name}: {facts['rounds']:,} rounds{_for_questions(facts)}, {facts['surprises']:,} surprises, "
+        f"{name}: {counted(facts['rounds'], 'round')}{_for_questions(facts)}, {counted(facts['surprises'], 'surprise')}, "
         f"{facts['acts']:,} other acts\n"
         f"{_next_reading(facts)}\n"
         f"{_privacy_line(facts)}"
@@ -329,7 +330,7 @@ def plot(
     if path.suffix.lower() != ".svg":
         raise eh.SettingError(f"{path} is not an SVG file. Expected a name that ends in .svg; browsers and editors open it.")
     _require_free(path, study)
-    path.write_text(session_svg(file.rounds, title=f"{study.stem}: {len(file.rounds):,} rounds"), encoding="utf-8")
+    path.write_text(session_svg(file.rounds, title=f"{study.stem}: {counted(len(file.rounds), 'round')}"), encoding="utf-8")
     say(f"Wrote {path}")
 
 

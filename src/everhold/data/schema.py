@@ -188,9 +188,9 @@ class Schema(Tabular, Mapping[str, ColumnSchema]):
 
         A number's range spans all but the outermost 0.1 % on either side, with some room, rounded outwards. Values outside
         it count as its nearest end in means, so check it. `SchemaWarning` names columns with a single public value, about
-        which the public rows say little, and identifiers that repeat (but for `unit`, whose rows belong together). The
-        proposal always allows missing values; if a column has none, declare so (`missing=False`), and a mean then takes one
-        question.
+        which the public rows say little, dates that are text, and identifiers that repeat (but for `unit`, whose rows
+        belong together). The proposal always allows missing values; if a column has none, declare so (`missing=False`), and
+        with `unit=` a mean then takes one question.
         """
         from everhold.data.source import as_table
 

@@ -26,6 +26,7 @@ from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.disclosed import Verdict
 from everhold.queries.query import as_query
 from everhold.queries.rng import stream_rng
+from everhold.results import counted
 from everhold.session.holdout import Holdout
 
 if TYPE_CHECKING:
@@ -172,9 +173,9 @@ class Game:
 
     def __str__(self) -> str:
         return (
-            f"{self.analyst} against {self.mechanism} in {self.world}: {self.rounds:,} questions, largest error "
+            f"{self.analyst} against {self.mechanism} in {self.world}: {counted(self.rounds, 'question')}, largest error "
             f"{self.largest_error:.3f}, half-width {self.half_width:.3f}, {self.missed} missed, "
-            f"{self.surprises:,} surprises" + ("" if self.refused is None else ", then refused")
+            f"{counted(self.surprises, 'surprise')}" + ("" if self.refused is None else ", then refused")
         )
 
 

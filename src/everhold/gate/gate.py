@@ -39,6 +39,7 @@ from everhold.ledger.reader import read_study
 from everhold.ledger.registry import Registry
 from everhold.ledger.rounds import ActStart
 from everhold.mechanism.private import require_affordable
+from everhold.results import counted
 from everhold.session.holdout import Holdout
 
 if TYPE_CHECKING:
@@ -296,21 +297,22 @@ class Gate:
         """By public facts: the price, and the number of cases."""
         if holdout.closed:
             raise GateUsedUp("the last act was made: this gate checks nothing more. Make a gate with new cases.")
+        done = counted(len(checks.acts), "check")
         if not affords_promotion(holdout.budget):
             raise GateUsedUp(
-                f"the privacy budget of this gate is used up after {len(checks.acts):,} checks: it pays for no further "
-                "promotion. Its claims stay valid. Make a gate with new cases. Nothing was charged."
+                f"the privacy budget of this gate is used up after {done}: it pays for no further promotion. "
+                "Its claims stay valid. Make a gate with new cases. Nothing was charged."
             )
         if used_up(self.rules, holdout.budget):
             price = promotion_price(self.rules, holdout.budget)
             if self.rules.step is not None and too_small_a_step(self.rules, holdout.budget):
                 raise GateUsedUp(
-                    f"this gate is used up for steps of {100 * self.rules.step:g} points: after {len(checks.acts):,} checks "
+                    f"this gate is used up for steps of {100 * self.rules.step:g} points: after {done} "
                     f"a promotion is judged at {price:.1f} nats, and {self.rules.cases:,} cases certify no such step any "
                     "more. Make a gate with new cases. Nothing was charged."
                 )
             raise GateUsedUp(
-                f"this gate is used up: after {len(checks.acts):,} checks a promotion is judged at {price:.0f} nats, and "
+                f"this gate is used up: after {done} a promotion is judged at {price:.0f} nats, and "
                 f"{self.rules.cases:,} cases cannot reach that. Make a gate with new cases. Nothing was charged."
             )
 
@@ -432,8 +434,8 @@ class Gate:
                     return self._total(holdout, act.done.result)
             if waits := self.study.waiting.count(checks.checked):
                 raise InvalidOutcomes(
-                    f"{waits:,} candidates wait for their generation. Check them first (decide), or make the gate without "
-                    "generations. Nothing was charged."
+                    f"{counted(waits, 'candidate')} wait{'s' if waits == 1 else ''} for their generation. Check them first "
+                    "(decide), or make the gate without generations. Nothing was charged."
                 )
             noise = None
             if self.rules.private:

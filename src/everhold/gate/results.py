@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from everhold.queries.disclosed import width_factor
-from everhold.results import JsonResult
+from everhold.results import JsonResult, counted
 
 __all__ = ["CheckResult", "CheckState", "GateStatus", "TotalGain"]
 
@@ -159,8 +159,8 @@ class GateStatus(JsonResult):
             + (f", better by more than {self.by:.4g}" if self.by else "")
             + (f"; one check for {self.generation:,} candidates" if self.generation > 1 else ""),
             f"{_counted(self.checks, self.promotions)}; the incumbent is “{self.incumbent}”"
-            + (f"; {self.waiting:,} candidates wait" if self.waiting else "")
-            + (f"; {self.interrupted:,} checks were interrupted, and charged" if self.interrupted else ""),
+            + (f"; {counted(self.waiting, 'candidate')} wait{'s' if self.waiting == 1 else ''}" if self.waiting else "")
+            + (f"; {counted(self.interrupted, 'check')} interrupted, and charged" if self.interrupted else ""),
         ]
         if self.older:
             lines.insert(
@@ -210,7 +210,10 @@ class GateStatus(JsonResult):
 
     def _left(self, points: str, count: int) -> str:
         if count:
-            return f"{_plural(count, 'more promotion')} of {points} points {'are' if count > 1 else 'is'} possible."
+            return (
+                f"{counted(count, 'more promotion')} of {_points(points)} {'are' if count > 1 else 'is'} foreseen, if "
+                f"candidates change {_changed(points)} % of the cases."
+            )
         if self.left_at_first.get(points) == 0:
             return f"{self._candidate(points)} is probably not promoted with {self.cases:,} cases."
         return f"{self._candidate(points)} is probably not promoted any more with {self.cases:,} cases."
@@ -218,8 +221,7 @@ class GateStatus(JsonResult):
     @staticmethod
     def _candidate(points: str) -> str:
         """Of which candidates forecasts speak: those that change fewer cases are promoted sooner."""
-        changed = f"{max(10.0, float(points)):.4g}"
-        return f"A candidate that is {points} points better and changes {changed} % of the cases"
+        return f"A candidate that is {_points(points)} better and changes {_changed(points)} % of the cases"
 
     def __repr__(self) -> str:
         return f"GateStatus({_counted(self.checks, self.promotions)}, {self.price:.1f} nats)"
@@ -260,7 +262,7 @@ class TotalGain(JsonResult):
         certainty = "certified" if self.certified else "a gain is not certified"
         certainty = "there was no promotion" if not self.promotions else certainty
         low = f"at least {self.low:+.4g} in the population of cases"
-        return f"gain {self.gain:+.4g}, {low} ({certainty}; {_plural(self.promotions, 'promotion')})"
+        return f"gain {self.gain:+.4g}, {low} ({certainty}; {counted(self.promotions, 'promotion')})"
 
     def __repr__(self) -> str:
         return f"TotalGain({self})"
@@ -275,9 +277,14 @@ class TotalGain(JsonResult):
         return cls(**{name: given[name] for name in cls.__slots__})
 
 
-def _plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _points(points: str) -> str:
+    return f"{points} point{'' if points == '1' else 's'}"
+
+
+def _changed(points: str) -> str:
+    """How many cases candidates of that size are taken to change, in per cent."""
+    return f"{max(10.0, float(points)):.4g}"
 
 
 def _counted(checks: int, promotions: int) -> str:
-    return f"{_plural(checks, 'check')}, {_plural(promotions, 'promotion')}"
+    return f"{counted(checks, 'check')}, {counted(promotions, 'promotion')}"

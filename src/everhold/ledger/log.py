@@ -38,7 +38,7 @@ class Log(list[LoggedQuestion | LoggedAct], Tabular):
             f"{entry.number:>4,}  {entry.kind_word:<9} {entry.short}: {entry.value_text} {entry.interval_text}".rstrip()
             for entry in shown
         ]
-        return "\n".join([f"{len(self):,} questions and acts", *lines])
+        return "\n".join(["1 question or act" if len(self) == 1 else f"{len(self):,} questions and acts", *lines])
 
     def _repr_html_(self) -> str:
         shown = self[-_MOST_LINES:]

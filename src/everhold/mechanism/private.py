@@ -19,6 +19,7 @@ from everhold.mechanism.measures.private import PrivateCells, PrivateInputs, Pri
 from everhold.mechanism.noise import ROW, Noise, SecretNoise, lattice_of
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, Tolerance
 from everhold.queries.round_act import ASK
+from everhold.results import counted
 
 if TYPE_CHECKING:
     from everhold.bounds.privacy import PrivacyTerms
@@ -48,7 +49,7 @@ def require_affordable(account: PrivacyAccount, cost: int, what: str) -> None:
     promise = account.terms.promise
     raise PrivacyUsedUp(
         f"the privacy budget cannot pay for {what}: of ε = {promise.epsilon:g} (δ = {promise.delta:g}) "
-        f"{account.share_left:.1%} is left, after {account.surprises:,} of {promise.surprises:,} surprises, "
+        f"{account.share_left:.1%} is left, after {account.surprises:,} of {counted(promise.surprises, 'surprise')}, "
         f"{account.bits:,} bits and {account.releases:,} readings and choices. Nothing was read or charged, and answers so "
         "far stay valid. Other rows have a budget of their own.",
         asked=promise.epsilon,

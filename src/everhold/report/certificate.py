@@ -145,7 +145,7 @@ def certificate_json(file: StudyFile, audit: Audit, about: AboutStudy | None = N
         "questions": len(file.questions),
         "surprises": file.surprises,
         "price": file.price,
-        **budget_facts(file.budget, acts=len(file.acts), closed=file.closed),
+        **budget_facts(file.budget, file.first_record.rows, acts=len(file.acts), closed=file.closed),
         "weight_floor": file.weight_floor().to_dict(),
         "asked": [entry.to_dict() for entry in file.log],
         "rounds": [past.to_dict() for past in file.rounds],
@@ -199,7 +199,7 @@ def certificate_html(file: StudyFile, audit: Audit, about: AboutStudy | None = N
     title = about.title or file.path.stem
     gate = is_gate(file.first_record)
     verdict = f"Every {'verdict' if gate else 'round'} replays bit for bit" if audit.ok else "The audit failed"
-    budget = budget_facts(file.budget, acts=len(file.acts), closed=file.closed)
+    budget = budget_facts(file.budget, file.first_record.rows, acts=len(file.acts), closed=file.closed)
     facts = [
         *([("Date", about.date[:10])] if about.date else []),
         *([("Custodian", about.custodian)] if about.custodian else []),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["budget_facts", "privacy_facts", "study_facts"]
 
 
-def budget_facts(budget: Budget, *, acts: int, closed: bool) -> dict[str, Any]:
+def budget_facts(budget: Budget, rows: int, *, acts: int, closed: bool) -> dict[str, Any]:
     """What was done beyond rounds, and how wide the next reading is.
 
     `acts`: choices, bits, verdicts and certificates. `disclosed`: nats of everything disclosed so far. `claim_price`: of the
@@ -31,7 +31,7 @@ def budget_facts(budget: Budget, *, acts: int, closed: bool) -> dict[str, Any]:
         "disclosed": budget.nats,
         "claim_price": None if closed else price,
         "width": None if closed else width_factor(price),
-        "width_text": next_reading_text(budget, closed=closed),
+        "width_text": next_reading_text(budget, rows, closed=closed),
         "privacy": None if account is None else privacy_facts(account, budget.failure_probability),
     }
 

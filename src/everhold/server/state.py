@@ -231,7 +231,7 @@ class ServerState:
             "name": served.name,
             "kind": served.kind,
             **study_facts(study, rounds=at.rounds, surprises=at.surprises, price=at.price, head=at.head),
-            **budget_facts(at.budget, acts=at.acts, closed=at.closed),
+            **budget_facts(at.budget, study.rows, acts=at.acts, closed=at.closed),
             "half_width": study.settings["half_width"],
             "budget": served.price_limit if isinstance(served, StudyWriter) else None,
             "guarantee": guarantee(study),

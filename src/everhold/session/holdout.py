@@ -29,7 +29,7 @@ from everhold.queries.answer import Answer
 from everhold.queries.disclosed import Choice, Decision, Verdict
 from everhold.queries.protocol import P
 from everhold.queries.round_act import RoundAct
-from everhold.results import html_table
+from everhold.results import counted, html_table
 from everhold.session.outlook import next_reading_text, outlook
 from everhold.session.private_acts import acts_of
 from everhold.session.public import PublicSide, declared_columns
@@ -353,7 +353,7 @@ class Holdout:
             answer = past.answer.as_share()
             kind = "surprise" if answer.surprise else "quiet" if answer.act == "ask" else "read"
             points.append(Point(answer.round, answer.value, answer.low, answer.high, answer.price, kind))
-        return session_figure(points, title=f"{self.rounds:,} rounds, {self.surprises:,} surprises", ax=ax)
+        return session_figure(points, title=f"{counted(self.rounds, 'round')}, {counted(self.surprises, 'surprise')}", ax=ax)
 
     def weight_floor(self, probability: float = 0.05) -> WeightFloor:
         """How rare a trait must be so that the answers so far do not single out a row by it, but for this probability.
@@ -366,7 +366,7 @@ class Holdout:
     @property
     def price_text(self) -> str:
         """How wide the next reading of a share is, in words."""
-        return next_reading_text(self.budget, closed=self.closed)
+        return next_reading_text(self.budget, self.size, closed=self.closed)
 
     def outlook(self) -> str:
         """What to expect, in words: half-widths of asks and readings now, and whether another prior would do better.
@@ -736,7 +736,7 @@ class Holdout:
         facts = [
             (f"private {draws}", f"{self.size:,}"),
             ("confidence", f"{self.settings.confidence:g}"),
-            ("rounds", f"{self.rounds:,}, of which {self.surprises:,} surprises"),
+            ("rounds", f"{self.rounds:,}, of which {counted(self.surprises, 'surprise')}"),
             ("next", self.price_text),
             ("state", "closed" if self.closed else "open"),
         ]

@@ -124,7 +124,8 @@ def require_expect(value: object) -> float | None:
     require_number(value, "expect")
     foreseen = float(value)  # type: ignore[arg-type]
     if not -1.0 <= foreseen <= 1.0:
-        raise QuestionError(f"expect is {value!r}. Expected the value that you foresee, on the answer's scale: a share.")
+        percent = f": {foreseen / 100:g}, not {foreseen:g}" if 1.0 < foreseen <= 100.0 else ""
+        raise QuestionError(f"expect is {value!r}. Expected the share that you foresee, from 0 to 1{percent}.")
     return foreseen
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor, log10
+from math import floor, log10, sqrt
 from typing import TYPE_CHECKING, Any
 
 from everhold.bounds.binomial import binomial_interval
@@ -10,7 +10,7 @@ from everhold.bounds.privacy import ROW_PARTS, chance_nats
 from everhold.data.schema import is_identifier
 from everhold.errors import EverholdError
 from everhold.mechanism.tolerance import Anytime, share_radius
-from everhold.queries.disclosed import width_text
+from everhold.queries.disclosed import width_factor, width_text
 from everhold.statistics.means import Mean
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def small_reference(rows: int, draws: float) -> str | None:
     )
 
 
-def next_reading_text(budget: Budget, *, closed: bool) -> str:
-    """How wide the next reading of a share is, in words.
+def next_reading_text(budget: Budget, rows: int, *, closed: bool) -> str:
+    """How wide the next reading of a share near one half is, in words.
 
     >>> from everhold.bounds.budget import Budget
-    >>> next_reading_text(Budget(0.05), closed=False)
+    >>> next_reading_text(Budget(0.05), 1_000, closed=False)
     'the next reading of a share: 1.2 times a plain 95 % interval; other answers are wider'
     """
     if closed:
@@ -50,7 +50,10 @@ def next_reading_text(budget: Budget, *, closed: bool) -> str:
         return width_text(budget.claim_price())
     if budget.privacy.readings_left == 0:
         return "the privacy budget is used up: nothing more is read"
-    return f"{width_text(budget.claim_price())}; noise for privacy comes on top"
+    plain = 1.959964 * 0.5 / sqrt(rows)
+    shaken = budget.privacy.terms.shaken_parts(budget.failure_probability, budget.privacy.charges + 1) / ROW_PARTS / rows
+    factor = width_factor(budget.claim_price()) + shaken / plain
+    return f"the next reading of a share: {factor:.1f} times a plain 95 % interval, noise included; other answers are wider"
 
 
 def _noise(holdout: Holdout) -> tuple[float, float]:
