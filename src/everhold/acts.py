@@ -92,7 +92,7 @@ class Read:
     permission: ClassVar[Permission] = "ask"
     when: ClassVar[str] = "Use it for the few numbers that you need before you can go on. Close with what you will report."
     costs: ClassVar[str] = (
-        "It discloses the value to a small cell, so every later interval is wider; try_out says by how much."
+        "It discloses the value to a small cell, so every later interval is wider; a preview says by how much."
     )
     example: ClassVar[Mapping[str, Any]] = {"question": "smoker", "spend": 0.25}
     question: _Question

@@ -234,6 +234,8 @@ def _bound_sample(
     memory_limit: str | None,
 ) -> Sample:
     """The private rows that a study was made for, and no others."""
+    if data is None and secret.data is None and path.with_name(f"{path.name}.gate.json").exists():
+        raise DataError(f"{path} is a gate, which answers no questions. Expected everhold gate check, or eh.Gate(path).")
     if data is None and secret.data is None:
         raise DataError(
             "the study does not know where its rows are. Expected them again: Holdout.open(path, data=...), or --data FILE."

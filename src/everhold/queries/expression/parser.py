@@ -138,10 +138,11 @@ def parse(
         return complain(
             text, tree.at, f"this is {_WORDS[tree.kind]}. Expected a number{' or a date' if want == 'ordered' else ''}."
         )
+    mean = f" Or ask for its mean: eh.Mean({text.strip()!r}), in the shell --as mean." if tree.kind == "number" else ""
     return complain(
         text,
         tree.at,
-        f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in {_as_in(tree)}.",
+        f"the question is {_WORDS[tree.kind]}. Expected a yes/no expression: compare it, as in {_as_in(tree)}.{mean}",
     )
 
 
