@@ -24,7 +24,7 @@ import everhold as eh
 from benchmarks.promises import Line, in_turn, milliseconds, ratio
 from benchmarks.tables import table as people
 from everhold.bounds.binomial import bet_rate, binomial_interval, paired_interval
-from everhold.mechanism.everhold import interval_ends
+from everhold.mechanism.intervals import interval_ends
 
 Frame: TypeAlias = Any  # a pandas frame
 Floats = NDArray[np.float64]

@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 
 import everhold as eh
 from everhold.mechanism.estimator import Draws, PoolEstimator
-from everhold.mechanism.everhold import Everhold, interval_ends
+from everhold.mechanism.everhold import Everhold
+from everhold.mechanism.intervals import interval_ends
 from everhold.mechanism.rules import Corrective
 from everhold.mechanism.tolerance import TOLERANCE_ONE, Anytime, FixedPrecision, ToleranceInputs
 from everhold.queries.grid import VALUE_ONE, Sums

@@ -18,7 +18,7 @@ from everhold.baselines.mechanism import BaselineContext, BaselineProposal, Inte
 from everhold.bounds.concentration import confidence_nats
 from everhold.bounds.elementary import ln
 from everhold.errors import SettingError
-from everhold.mechanism.everhold import interval_ends
+from everhold.mechanism.intervals import interval_ends
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.rng import stream_rng
 

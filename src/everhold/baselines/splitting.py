@@ -12,7 +12,7 @@ import numpy as np
 from everhold.baselines.mechanism import BaselineContext, BaselineProposal, IntervalAnswer, public_mean, refuse
 from everhold.bounds.elementary import ln
 from everhold.errors import SettingError, require_whole
-from everhold.mechanism.everhold import interval_ends
+from everhold.mechanism.intervals import interval_ends
 from everhold.queries.grid import VALUE_ONE
 from everhold.queries.rng import stream_rng
 

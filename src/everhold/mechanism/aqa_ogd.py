@@ -30,7 +30,7 @@ from everhold.errors import (
 )
 from everhold.mechanism.basis import Basis
 from everhold.mechanism.estimator import Draws, past_values
-from everhold.mechanism.everhold import interval_ends
+from everhold.mechanism.intervals import interval_ends
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue

@@ -8,30 +8,29 @@ and the outcomes so far; outcomes are charged by the code, and every interval sp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isinf, nan, sqrt
+from math import isinf, nan
 from typing import TYPE_CHECKING, cast
-
-import numpy as np
 
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import Code
-from everhold.bounds.concentration import confidence_nats, hoeffding_width, kl_interval, known_rows_range
+from everhold.bounds.concentration import confidence_nats, hoeffding_width
 from everhold.errors import HoldoutClosed, QuestionError, ReplayError, SettingError
-from everhold.mechanism.estimator import second_moment
+from everhold.mechanism.composite_forecasts import composite_forecast, group_means, paired_shares, side_forecast
 from everhold.mechanism.measures.counts import CountCells, count_interval
 from everhold.mechanism.measures.groups import GroupMeanCells, GroupShareCells
-from everhold.mechanism.measures.measure import QUANTUM, Measure, MeasureInputs, Precision, position_of
+from everhold.mechanism.measures.measure import Measure, MeasureInputs, Precision
 from everhold.mechanism.measures.numbers import MeanCells
 from everhold.mechanism.measures.pairs import DifferenceCells, PairedCells
 from everhold.mechanism.measures.private import PrivateCells, PrivateTolerance
 from everhold.mechanism.measures.quantiles import QuantileCells
-from everhold.mechanism.measures.spreads import SpreadCells, combined
+from everhold.mechanism.measures.spreads import SpreadCells
 from everhold.mechanism.measures.tolerances import CountTolerance, MeanTolerance, room_beyond
 from everhold.mechanism.measures.unforeseen import UnforeseenCells, WithoutForecast
 from everhold.mechanism.rules.rule import Constraint, check_fit
 from everhold.mechanism.sketch import Sketch, unchanged
+from everhold.mechanism.state import Batch, Lessons, State
 from everhold.mechanism.tolerance import Anytime, ToleranceInputs
 from everhold.queries.answer import Answer, Preview
 from everhold.queries.expression.composites import (
@@ -44,7 +43,7 @@ from everhold.queries.expression.composites import (
     SpreadOf,
     of_everybody,
 )
-from everhold.queries.grid import STEPS, VALUE_ONE, GridValues
+from everhold.queries.grid import VALUE_ONE, GridValues
 from everhold.queries.protocol import QUIET, SketchValue
 from everhold.queries.round_act import ASK, READ, RoundAct
 
@@ -52,11 +51,11 @@ if TYPE_CHECKING:
     from everhold.mechanism.estimator import Estimator, Look
     from everhold.mechanism.tolerance import TolerancePolicy
     from everhold.queries.expression.composites import Composite, OneGroup
-    from everhold.queries.grid import Scale, Sums
+    from everhold.queries.grid import Sums
     from everhold.queries.protocol import Outcome
     from everhold.queries.query import Query
 
-__all__ = ["REPLAYED", "Everhold", "EverholdProposal", "interval_ends"]
+__all__ = ["REPLAYED", "Everhold", "EverholdProposal"]
 
 _SURPRISE = Precision(Fraction(1))
 _EXACT = Precision(Fraction(1, 32), 64, Fraction(1, 2))
@@ -64,12 +63,10 @@ _BATCH = Precision(Fraction(1, 4), 16, Fraction(103, 100))
 _CHOSEN = Precision(Fraction(1, 2), 16, Fraction(103, 100), widest=Fraction(2, 5))
 _LARGE_BATCH = 8
 _MOST_TAUGHT = 32  # questions of one batch that the sketch learns
-_LEAST_GROUP = 2.0**-20
 _FEW_PUBLIC_ROWS = 5.0  # with fewer, the size of a group is not foreseen
 _UNFORESEEN_GROUP = 0.125  # the share of the rows that such a group is taken to have, where its size is not disclosed
 _OF_A_GROUP = (GroupShare, GroupMean, QuantileOf, SpreadOf)
 _UNFORESEEN_DRAWS = 4.0  # what is known of it, in rows: next to nothing
-_LARGEST_SQUARE = 400.0  # of one forecast's error: 20 foreseen standard deviations
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -84,78 +81,6 @@ class EverholdProposal:
     act: RoundAct = ASK
     values: GridValues | None = None
     tolerance: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Batch:
-    """Readings that share a price and all else: they were fixed before the first was read."""
-
-    price: float
-    left: int
-    precision: Precision
-    misfit: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Taught:
-    """Questions that the sketch is to learn at the end of their act."""
-
-    queries: tuple[Query, ...] = ()
-    values: tuple[GridValues, ...] = ()
-    constraints: tuple[Constraint, ...] = ()
-
-    def most_telling(self, most: int) -> _Taught:
-        """At most so many of them, those whose forecasts were farthest off: a refit takes time with each."""
-        if len(self.queries) <= most:
-            return self
-        distances = [abs(constraint.target - constraint.sketch) / constraint.slack for constraint in self.constraints]
-        farthest = sorted(sorted(range(len(distances)), key=lambda index: (-distances[index], index))[:most])
-        queries, values, constraints = (
-            tuple(items[index] for index in farthest) for items in (self.queries, self.values, self.constraints)
-        )
-        return _Taught(queries, values, constraints)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, slots=True)
-class _ForecastErrors:
-    """How far off forecasts have been, in foreseen standard deviations, as far as that was disclosed."""
-
-    count: int = 0
-    squares: float = 0.0
-
-    def after(self, deviation: float | None) -> _ForecastErrors:
-        """With one more; None where nothing was disclosed of it."""
-        if deviation is None:
-            return self
-        return _ForecastErrors(self.count + 1, self.squares + min(deviation * deviation, _LARGEST_SQUARE))
-
-    @property
-    def misfit(self) -> float:
-        """Their root mean square, shrunk towards 1, and at least that."""
-        return max(sqrt((2.0 + self.squares) / (2.0 + self.count)), 1.0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _State:
-    """Everything that a round changes, in one value, so that a round ends with one assignment."""
-
-    sketch: Sketch
-    budget: Budget
-    round: int = 0
-    constraints: tuple[Constraint, ...] = ()
-    batch: _Batch | None = None
-    taught: _Taught = field(default_factory=_Taught)
-    closed: bool = False
-    forecast_errors: _ForecastErrors = field(default_factory=_ForecastErrors)
-
-    @property
-    def misfit(self) -> float:
-        """How far off forecasts have been; in a batch, before the first of its readings."""
-        return self.forecast_errors.misfit if self.batch is None else self.batch.misfit
-
-    def after_quiet(self, asks: int) -> _State:
-        """The state after quiet asks: only the clock and the budget change."""
-        return replace(self, budget=self.budget.quiet(asks), round=self.round + asks)
 
 
 class Everhold:
@@ -196,7 +121,7 @@ class Everhold:
         self._quantum = 2.0**-16 if units else 2.0**-17  # rounding of a row, and of the mean of a unit's rows
         self._adaptive = isinstance(self._policy, Anytime)
         self._composites = self._adaptive and not units and not estimator.fresh
-        self._state = _State(estimator.start(), Budget(failure_probability, Code(horizon)))
+        self._state = State(estimator.start(), Budget(failure_probability, Code(horizon)))
 
     # where it stands -----------------------------------------------------------------------------------------------
 
@@ -281,7 +206,7 @@ class Everhold:
                 raise QuestionError(
                     "this holdout measures groups by linear questions. Ask for a statistic, such as eh.Mean(...)."
                 )
-            forecast = _group_forecast(look.values, look, query)
+            forecast = composite_forecast(look.values, look, query)
             if isinstance(query, _OF_A_GROUP) and query.given is not None and self._is_unforeseen(forecast):
                 return self._unforeseen_proposal(query, forecast.group, inputs, act)
             forecast = _expected(forecast, act.expect)
@@ -358,7 +283,7 @@ class Everhold:
         everybody = of_everybody(query)
         look = cast("Look", self._estimator.look(self._state.sketch, everybody.parts))
         size = foreseen if act.kind == "ask" else _UNFORESEEN_GROUP
-        guess = replace(_group_forecast(look.values, look, everybody), group=size, draws=_UNFORESEEN_DRAWS)
+        guess = replace(composite_forecast(look.values, look, everybody), group=size, draws=_UNFORESEEN_DRAWS)
         guess = _expected(guess, act.expect)
 
         def made_for(rows: float) -> GroupShareCells | GroupMeanCells:
@@ -378,12 +303,12 @@ class Everhold:
     def _group_measure(self, query: Composite, forecast: SketchValue, look: Look, inputs: MeasureInputs) -> Measure:
         values = (look.values[0], look.values[1])
         if isinstance(query, GroupDifference):
-            first, second = (_side_forecast(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
+            first, second = (side_forecast(look.values[i : i + 2], look, query.low is not None) for i in (0, 2))
             return DifferenceCells(query, forecast, (first, second), look.values, inputs)
         if isinstance(query, SpreadOf):
-            return SpreadCells(query, forecast, _means(look.values, look), inputs)
+            return SpreadCells(query, forecast, group_means(look.values, look), inputs)
         if isinstance(query, PairedShares):
-            return PairedCells(query, forecast, _shares(look), look.values, inputs)
+            return PairedCells(query, forecast, paired_shares(look), look.values, inputs)
         if isinstance(query, GroupShare):
             return GroupShareCells(query, forecast, values, inputs)
         if isinstance(query, GroupMean):
@@ -446,7 +371,7 @@ class Everhold:
             budget = budget if act.part > 1 else budget.claimed(act.spend)
             left = act.parts - act.part
             _, precision = self._price(act)
-            batch = _Batch(proposal.price, left, precision, state.misfit) if left else None
+            batch = Batch(proposal.price, left, precision, state.misfit) if left else None
         taught = self._taught(state.taught, proposal, outcome)
         errors = state.forecast_errors.after(proposal.measure.deviation(outcome))
         closed = act.kind == "close" and batch is None
@@ -457,17 +382,17 @@ class Everhold:
         if not ended:
             if fit is not None:
                 raise ReplayError(f"round {proposal.round} has coefficients, but taught nothing.")
-            self._state = after if batch is not None else replace(after, taught=_Taught())
+            self._state = after if batch is not None else replace(after, taught=Lessons())
             return
         taught = taught.most_telling(_MOST_TAUGHT)
         constraints = (*state.constraints, *taught.constraints)
         sketch = self._refit(state.sketch, taught, constraints, fit, proposal.round)
-        self._state = replace(after, sketch=sketch, constraints=constraints, taught=_Taught())
+        self._state = replace(after, sketch=sketch, constraints=constraints, taught=Lessons())
 
     def _refit(
         self,
         sketch: Sketch,
-        taught: _Taught,
+        taught: Lessons,
         constraints: tuple[Constraint, ...],
         fit: tuple[int, ...] | None,
         number: int,
@@ -482,7 +407,7 @@ class Everhold:
         except Exception:
             return self._estimator.learn(sketch, queries, values, unchanged(sketch, len(queries)))
 
-    def _taught(self, before: _Taught, proposal: EverholdProposal, outcome: Outcome) -> _Taught:
+    def _taught(self, before: Lessons, proposal: EverholdProposal, outcome: Outcome) -> Lessons:
         """What the round adds to what the sketch is to learn."""
         lesson = proposal.measure.lesson(outcome)
         if lesson is None or proposal.act.kind == "close":
@@ -494,7 +419,7 @@ class Everhold:
         off = max(abs(lesson.sketch - lesson.target) - lesson.slack, 0.0)
         tolerance = proposal.tolerance or lesson.slack
         constraint = Constraint(lesson.target, lesson.slack, lesson.sketch, w, off - w, tolerance)
-        return _Taught((*before.queries, proposal.query), (*before.values, values), (*before.constraints, constraint))
+        return Lessons((*before.queries, proposal.query), (*before.values, values), (*before.constraints, constraint))
 
     def skip(self, rounds: int) -> None:
         """Count `rounds` quiet asks read from a record; they change nothing else."""
@@ -610,68 +535,6 @@ def _expected(forecast: SketchValue, expect: float | None) -> SketchValue:
     return replace(forecast, numerator=u.numerator, denominator=u.denominator, second=second)
 
 
-def _group_forecast(values: Sequence[GridValues], look: Look, query: Composite) -> SketchValue:
-    """What the sketch foresees: the value, the size of the group and its second moment."""
-    if isinstance(query, PairedShares):
-        up, down = (_steps_of(value, look) for value in values)
-        per = look.masses.per * STEPS
-        return SketchValue("mean", min(max(up - down, -per), per), per, look.draws)
-    if isinstance(query, SpreadOf):
-        means = _means(values, look)
-        positions = [(float(position_of(mean)),) * 3 for mean in means]
-        value = Fraction(combined(query, positions)[0]) * 2 - 1
-        return SketchValue("mean", value.numerator, value.denominator, means[0].draws, 0, means[0].group)
-    if isinstance(query, GroupDifference):
-        first, second = (_side_forecast(values[i : i + 2], look, query.low is not None) for i in (0, 2))
-        d = Fraction(first.numerator, 2 * first.denominator) - Fraction(second.numerator, 2 * second.denominator)
-        return SketchValue("mean", d.numerator, d.denominator, min(first.draws, second.draws))
-    return replace(_side_forecast(values, look, isinstance(query, GroupMean)), scale=_scale(query))
-
-
-def _means(values: Sequence[GridValues], look: Look) -> tuple[SketchValue, ...]:
-    """Every mean of a variance or correlation, over the rows of its group."""
-    down, first, *rest = values
-    means = [_side_forecast((first, down), look, True)]
-    member = first.array + down.array + STEPS == STEPS
-    count = np.where(member, float(VALUE_ONE), -float(VALUE_ONE))
-    for number in rest:
-        complement = GridValues("mean", np.where(member, -number.array, count))
-        means.append(_side_forecast((number, complement), look, True))
-    return tuple(means)
-
-
-def _steps_of(values: GridValues, look: Look) -> int:
-    """Σ mass · steps, at least 0."""
-    masses = look.masses
-    return max(masses.dot(values) + VALUE_ONE * masses.whole, 0)
-
-
-def _shares(look: Look) -> tuple[float, float]:
-    first, second = (_steps_of(values, look) / (look.masses.per * STEPS) for values in look.values)
-    return min(first, 1.0), min(second, 1.0)
-
-
-def _side_forecast(values: Sequence[GridValues], look: Look, number: bool) -> SketchValue:
-    """The mean of one group by its two questions."""
-    masses = look.masses
-    up, down = (_steps_of(value, look) for value in values)
-    group = min(max((up + down) / (masses.per * STEPS), 1.0 / look.draws, _LEAST_GROUP), 1.0)
-    draws = max(look.draws * group, 1.0)
-    if up + down == 0:
-        return SketchValue("mean", 0, 1, draws, VALUE_ONE * VALUE_ONE, group)
-    second = 0
-    if number:
-        steps = values[0].array + VALUE_ONE
-        member = steps + values[1].array + VALUE_ONE == STEPS
-        centre = (2 * up * STEPS + (up + down)) // (2 * (up + down))
-        second = second_moment(steps[member], masses.values[member], centre, max((up + down) // STEPS, 1))
-    return SketchValue("mean", up - down, up + down, draws, second, group)
-
-
-def _scale(query: Composite) -> Scale:
-    return "share" if isinstance(query, GroupShare) else "mean"
-
-
 class _Replayed:
     """Stands for a question whose text or values were not kept: a quiet round needs none."""
 
@@ -686,20 +549,3 @@ class _Replayed:
 
 
 REPLAYED = _Replayed()
-
-
-def interval_ends(
-    centre: float, slack: float, *, nats: float, rows: int, known_rows: int, scale: Scale
-) -> tuple[float, float]:
-    """The interval for the population value by Chernoff's bound, given that the private mean is within `slack` of `centre`.
-
-    `x∓ = clip((1 + a ∓ s)/2, 0, 1)`, widened for rows that the analyst knows, then by the kl radius C/n, rounded outwards;
-    for numbers also by the rounding error of the grid. On the scale of the answer.
-    """
-    low = min(max(0.5 * (1.0 + (centre - slack)), 0.0), 1.0)
-    high = min(max(0.5 * (1.0 + (centre + slack)), 0.0), 1.0)
-    low, high, left = known_rows_range(low, high, rows, known_rows)
-    low, high = kl_interval(low, high, nats / left)
-    if scale == "share":
-        return low, high
-    return max(2.0 * (low - QUANTUM) - 1.0, -1.0), min(2.0 * (high + QUANTUM) - 1.0, 1.0)

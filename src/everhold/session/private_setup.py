@@ -33,8 +33,8 @@ def require_private_setup(data: object, prior: object, schema: object) -> None:
         )
     if schema is None:
         raise SettingError(
-            "a private study needs a declared schema: schema=eh.Schema.propose(public_rows), checked by you, or its file. In "
-            "the shell `everhold schema PUBLIC_FILE --out schema.toml` writes one for --schema. "
+            "a private study needs a declared schema: schema=eh.Schema.propose(public_rows), checked by you, or its file. "
+            "In the shell `everhold schema PUBLIC_FILE --out schema.toml` writes one for --schema. "
             "What a value means must not depend on the other rows."
         )
     if isinstance(data, int | np.integer):
