@@ -98,6 +98,7 @@ def test_the_narrowest_answer_is_returned_again(tmp_path):
     (late,) = held.close(["x > 0.5"])
     assert late.high - late.low > early.high - early.low, "the last act is no wider: nothing is tested"
     assert held.read("x > 0.5") == early
+    assert held.close(["x > 0.5"]) == [early], "the last act again returns what is recorded"
     assert held.ask("x > 0.5") == early
     held.release()
     with eh.Holdout.open(tmp_path / "s.everhold", data=rows) as again:

@@ -36,6 +36,7 @@ class Journal:
         self._findings: list[tuple[int, RecordedFinding, AskedBy]] = []
         self._found: set[str] = set()
         self._read: dict[str, Round] = {}
+        self._read_last: set[str] = set()
         self._pending: tuple[ActStart, AskedBy] | None = None
         self._acts: list[tuple[RecordedAct, AskedBy]] = []
         self._requested_acts: dict[str, RecordedAct] = {}
@@ -63,6 +64,8 @@ class Journal:
         if round.name is not None:
             if round.act.kind != "ask":
                 self._read[round.name] = _narrower(self._read.get(round.name), round)
+            if round.act.kind == "close":
+                self._read_last.add(round.name)
             self._named[round.name] = _narrower(self._named.get(round.name), round)
         if round.act.kind != "ask" and round.act.part == round.act.parts:
             self._pending = None
@@ -113,8 +116,12 @@ class Journal:
         return None if request_id is None else self._requested_acts.get(request_id)
 
     def read_as(self, name: str | None) -> Round | None:
-        """The round in which a question of that name was read, if there is one."""
+        """The round in which a question of that name was read, if there is one; of several the narrowest."""
         return None if name is None else self._read.get(name)
+
+    def read_last(self, name: str | None) -> bool:
+        """Whether the last act read a question of that name."""
+        return name in self._read_last
 
     def in_order(self) -> Iterator[Round | RecordedAct]:
         """Rounds and other acts as they happened."""

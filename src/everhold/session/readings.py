@@ -94,7 +94,7 @@ def _unread(
         earlier = journal.read_as(query.name)
         if earlier is not None:
             require_same(session.mechanism, query, earlier)
-        done = earlier is not None and (kind == "read" or earlier.act.kind == "close")
+        done = earlier is not None and (kind == "read" or journal.read_last(query.name))
         if done or journal.requested(request_id) is not None or query.name in seen:
             continue
         indices.append(index)
