@@ -62,9 +62,11 @@ def test_a_best_trial_that_is_not_better_on_the_sealed_cases_is_kept_out(search)
 def test_a_gate_that_is_used_up_ends_the_search(tmp_path, stop, trials):
     from everhold.adapters.optuna import PromoteBest
 
-    gate = eh.Gate.create(tmp_path / "few.everhold", {"a": 0, "b": 1, "c": 0})  # too few to certify anything
+    cases = {f"case-{k}": k % 2 for k in range(60)}
+    gate = eh.Gate.create(tmp_path / "ended.everhold", cases)
+    gate.finish()
     study = optuna.create_study(direction="maximize")
-    callback = PromoteBest(gate, lambda trial: {"a": 1, "b": 1, "c": 1}, stop=stop)
+    callback = PromoteBest(gate, lambda trial: dict.fromkeys(cases, 1), stop=stop)
     study.optimize(objective, n_trials=4, callbacks=[callback])
     assert callback.used_up
     assert len(study.trials) == trials

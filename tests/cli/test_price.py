@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -107,3 +110,35 @@ def test_the_plan_of_a_gate():
     assert said.output.strip() == str(eh.plan_gate(rows=500, step=0.03, looks=200, generation=20))
     assert "cannot certify: it takes" in said.output
     assert "the best of 20" in said.output
+
+
+def test_a_table_of_all_lines():
+    found = eh.price(rows=500, looks=100, kept=15, score=0.83)
+    frame = found.to_frame()
+    assert frame["disclosed"].tolist() == [line.disclosed for line in found.lines]
+    assert frame["low"].tolist() == [line.interval.low for line in found.lines]
+    assert (frame["rows"] == 500).all()
+
+
+def test_a_reader_that_has_seen_enough_ends_nothing_badly():
+    """`everhold price … | head -1`: no message, and no code that is a verdict."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [
+        sys.executable,
+        "-m",
+        "everhold",
+        "price",
+        "--rows",
+        "500",
+        "--looks",
+        "100",
+        "--kept",
+        "15",
+        "--score",
+        "0.83",
+    ]
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert ended.returncode == 141, ended.stderr
+    assert ended.stderr == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ import everhold as eh
 from everhold.cli.main import app
 from everhold.contest.board_html import board_html
 from everhold.contest.contest import Contest, Submission
+from everhold.errors import RowsInUseWarning
 
 ROWS = 2000
 
@@ -603,3 +605,33 @@ class TestOutlook:
     def test_scores_of_numbers_are_in_their_own_units(self, tmp_path):
         made = Contest.create(tmp_path / "o.everhold", np.arange(100.0), task="regression", low=0, high=1000, seed=1)
         assert 100.0 < made.outlook.running[1][0] <= 500.0
+
+
+class TestLabelsInUse:
+    """All labels are recognised, sealed ones too, whatever part of them a study has."""
+
+    @pytest.mark.parametrize(("first", "second"), [({}, {}), ({}, {"sealed": 0}), ({"sealed": 0}, {})])
+    def test_a_second_contest_is_worth_a_warning(self, tmp_path, first, second):
+        labels = np.random.default_rng(0).integers(0, 2, 400)
+        Contest.create(tmp_path / "a.everhold", labels, classes=[0, 1], **first).release()
+        with pytest.warns(RowsInUseWarning, match=r"labels have a contest already: .*a\.everhold.*contest submit") as found:
+            Contest.create(tmp_path / "b.everhold", labels, classes=[0, 1], **second).release()
+        assert len(found) == 1, "one warning, in the words of a contest"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            Contest.create(tmp_path / "c.everhold", 1 - labels, classes=[0, 1]).release()
+            Contest.create(tmp_path / "d.everhold", labels, classes=[0, 1], register=False).release()
+
+    def test_a_plain_contest_after_a_private_one_is_refused(self, tmp_path):
+        labels = np.random.default_rng(0).integers(0, 2, 400)
+        Contest.create(tmp_path / "a.everhold", labels, classes=[0, 1], privacy=eh.Privacy(epsilon=3.0)).release()
+        with pytest.raises(eh.RowsInUse, match="private contest already"):
+            Contest.create(tmp_path / "b.everhold", labels, classes=[0, 1])
+        assert not (tmp_path / "b.everhold").exists()
+
+
+def test_a_file_without_a_header_is_told_what_is_missing(tmp_path):
+    contest = Contest.create(tmp_path / "c.everhold", [0, 1] * 50, classes=[0, 1], register=False)
+    found = contest.submit("ann", b"0,0\n1,1\n")
+    assert "no column 'id'. Expected id,prediction" in found.reason
+    contest.release()

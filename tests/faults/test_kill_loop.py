@@ -15,6 +15,10 @@ from tests.faults.lives import create
 from tests.faults.record_check import check
 
 
+THOROUGH = bool(os.environ.get("EVERHOLD_THOROUGH"))
+"""Every line of an ask, and not every third or so: nightly."""
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forking a process that has threads
 @pytest.mark.parametrize(
     ("seed", "kills"), [(9, 10), *(pytest.param(seed, 50, marks=pytest.mark.slow) for seed in range(4))]
@@ -71,7 +75,7 @@ class TestInterrupts:
         [
             ("ask", 0, 7),
             *((kind, 10 * place, 101) for place, kind in enumerate((*KINDS, *LAST))),
-            *(pytest.param("ask", first, 7, marks=pytest.mark.slow) for first in range(1, 7)),
+            *(pytest.param("ask", first, 7, marks=pytest.mark.slow) for first in (range(1, 7) if THOROUGH else (4,))),
             *(pytest.param(kind, 5, 17, marks=pytest.mark.slow) for kind in (*KINDS, *LAST)),
         ],
     )

@@ -137,7 +137,12 @@ class TestPrograms:
         log = served.get("/v1/studies/prompts/log").json()
         assert [one["act"] for one in log["questions"]] == ["check"]
         assert served.get("/v1/studies/prompts/audit", "aud").json()["ok"]
-        assert served.get("/v1/studies/prompts/certificate", "cus").status_code == 200
+        certificate = served.get("/v1/studies/prompts/certificate", "cus").json()
+        assert "every promoted candidate is better" in certificate["guarantee"]
+        assert "1 check with 1 promotion" in certificate["cite"]
+        assert certificate["audit"]["found"] == "audit: ok, 1 check with 1 promotion replayed without the data"
+        assert not any("interval" in one or "question" in one for one in certificate["assumptions"])
+        assert served.get("/v1/studies/prompts/status").json()["guarantee"] == certificate["guarantee"]
 
     def test_generations_over_http(self, tmp_path, old):
         Gate.create(tmp_path / "g.everhold", old, generation=5)

@@ -243,3 +243,75 @@ def test_each_name_has_a_limit_at_gates_and_contests_too(tmp_path, monkeypatch):
     eh.Gate.create(plain, outcomes, new_budget="to compare").release()
     with pytest.raises(SettingError, match="promises no privacy"), site(tmp_path, studies=(StudyAt(plain, charges_each=2),)):
         pass
+
+
+PREVIEWED = {
+    "read": {"question": "tall"},
+    "read_many": {"questions": ["tall", "age > 44"]},
+    "best_of": {"questions": ["age > 25", "age > 70"]},
+    "is_better": {"first": "age > 20", "second": "age > 85"},
+    "compare": {"first": "age > 60", "second": "smoker"},
+}
+
+
+@pytest.mark.parametrize("act", PREVIEWED)
+def test_a_preview_states_the_whole_charge(tmp_path, study, act):
+    """The share of the budget that the preview names is what the act takes, to the digit that is shown."""
+    import re
+
+    with site(tmp_path, study) as here:
+        pages = Pages(here, "ann")
+        shown = re.search(r"costs ([0-9.]+) % of the privacy budget", pages.send(act, _form(PREVIEWED[act])).text)
+        before = here.get("/v1/studies/patients").json()["privacy"]["share_left"]
+        assert here.post(f"/v1/studies/patients/{act}", PREVIEWED[act]).status_code == 200
+        after = here.get("/v1/studies/patients").json()["privacy"]["share_left"]
+        assert float(shown[1]) == pytest.approx(100.0 * (before - after), abs=0.06)
+        assert before > after
+
+
+def _form(body):
+    return {name: "\r\n".join(value) if isinstance(value, list) else value for name, value in body.items()}
+
+
+def test_a_preview_refuses_what_the_act_would(tmp_path, study):
+    """By the record alone: a name at its limit, a budget that is used up, the last act with questions."""
+    with site(tmp_path, studies=(StudyAt(study, charges_each=2),)) as here:
+        pages = Pages(here, "ann")
+        assert "Can be asked" in _tried(here)
+        for age in (30, 40):
+            assert here.post("/v1/studies/patients/read", {"question": f"age > {age}"}).status_code == 200
+        assert "ann has caused 2 of the 2" in pages.send("read", {"question": "tall"}).text
+        assert "Cannot be asked: ann has caused all the surprises" in _tried(here)
+        trial = here.post("/v1/studies/patients/try_out", {"question": "tall", "both": True}).json()
+        assert trial["refused"].startswith("ann has caused")
+        assert "ask: not possible: ann has caused" in str(eh.Trial.from_dict(trial))
+        assert here.post("/v1/studies/patients/ask", {"question": "tall"}).status_code == 409
+        here.token("bob", "analyst")
+        assert not here.post("/v1/studies/patients/try_out", {"question": "tall", "both": True}, who="bob").json()["refused"]
+        closing = Pages(here, "cus").send("close", {"questions": "tall"}).text
+        assert "private study has no close" in closing
+        assert "Close for good" not in closing
+
+
+def _tried(here):
+    return here.http.get("/studies/patients/check", params={"kind": "share", "question": "tall"}).text
+
+
+def test_a_used_up_budget_refuses_previews_of_asks(tmp_path, study):
+    with eh.Holdout.open(study) as held:
+        number = 0
+        while held.privacy.surprises_left:
+            held.read(f"age > {18 + number * 0.3}")
+            number += 1
+        assert "pays for no further surprise" in str(held.try_out(eh.Share("tall")))
+        with pytest.raises(eh.PrivacyUsedUp):
+            held.ask("tall")
+
+
+def test_the_outlook_of_a_reading_includes_the_noise(tmp_path, study):
+    import re
+
+    with site(tmp_path, study) as here:
+        status = here.get("/v1/studies/patients").json()
+    factor = float(re.search(r"([0-9.]+) times a plain 95 % interval, noise included", status["width_text"])[1])
+    assert factor > status["width"] + 0.5

@@ -9,7 +9,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -46,7 +46,23 @@ _CODES: tuple[tuple[type[EverholdError], int], ...] = (
     (MissingExtra, 4),
 )
 
-console = Console(soft_wrap=True)
+
+class _Screen(Console):
+    """Ends quietly where whoever reads the output has seen enough; not with 1, which is a gate's verdict."""
+
+    def on_broken_pipe(self) -> None:
+        """The reader is gone."""
+        self.quiet = True
+        _leave_quietly()
+
+
+def _leave_quietly() -> NoReturn:
+    """Nothing more can be shown: 141 is what a shell has for it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(141)
+
+
+console = _Screen(soft_wrap=True)
 _errors = Console(stderr=True, soft_wrap=True)
 
 P = ParamSpec("P")
@@ -106,9 +122,8 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
         except EverholdError as error:
             problem(str(error))
             raise typer.Exit(next((code for kind, code in _CODES if isinstance(error, kind)), UNFORESEEN)) from None
-        except BrokenPipeError:  # whoever reads the output has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(141) from None
+        except BrokenPipeError:
+            _leave_quietly()
         except (OSError, UnicodeError) as error:
             problem(f"a file could not be read or written: {error}.")
             raise typer.Exit(4) from None
