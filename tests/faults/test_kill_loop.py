@@ -14,7 +14,6 @@ from tests.faults.kill_loop import Loop
 from tests.faults.lives import create
 from tests.faults.record_check import check
 
-
 THOROUGH = bool(os.environ.get("EVERHOLD_THOROUGH"))
 """Every line of an ask, and not every third or so: nightly."""
 
