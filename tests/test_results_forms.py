@@ -243,6 +243,16 @@ class TestPictures:
         long = eh.forest({"x" * 300: shares})
         assert len(long.get_yticklabels()[0].get_text()) < 60
 
+    def test_a_mean_below_zero_is_inside_its_picture(self, holdout):
+        values = np.linspace(-1.0, 0.0, holdout.size)
+        holdout.read(eh.Values(sample=values, reference=np.linspace(-1.0, 0.0, holdout.public.pool.size), name="below"))
+        for ax in holdout.findings().plot().figure.axes:
+            left, right = ax.get_xlim()
+            assert left < right
+            dots = [one.get_xdata()[0] for one in ax.get_lines() if one.get_marker() == "o"]
+            assert dots
+            assert all(left <= dot <= right for dot in dots)
+
     def test_what_has_no_interval_is_refused(self, holdout):
         with pytest.raises(eh.SettingError, match="results with intervals"):
             eh.forest([holdout.audit()])

@@ -158,6 +158,11 @@ class Previews:
         """As readings."""
         return [as_reading(self.by_name[query.name]) for query in batch]
 
+    @property
+    def names(self) -> list[str | None]:
+        """What the questions are called in the record."""
+        return list(self.by_name)
+
     def trial(self, ask: Result, read: Result, account: PrivacyAccount | None, refused: str) -> Trial:
         """Both, with what they cost. `account`: of a private study; `refused`: why it can be asked nothing more."""
         previews = list(self.by_name.values())
@@ -177,7 +182,7 @@ def trial_of(
     declared: DeclaredColumns,
     preview: Callable[[Query, int], Preview],
     account: PrivacyAccount | None,
-    refused: str,
+    refusal: Callable[[Sequence[str | None]], str],
 ) -> Trial:
     """A trial on the public side.
 
@@ -186,7 +191,7 @@ def trial_of(
         declared: the columns.
         preview: tries a part on the public side, of so many that would be read together.
         account: of a private study.
-        refused: why it can be asked nothing more; empty where it can.
+        refusal: why questions of these names cannot be asked; empty where they can.
     """
     statistic, previews = as_statistic(question), Previews()
 
@@ -197,7 +202,8 @@ def trial_of(
 
         return run(statistic.steps(declared), tried)
 
-    return previews.trial(through(previews.asked), through(previews.read), account, refused)
+    asked, read = through(previews.asked), through(previews.read)
+    return previews.trial(asked, read, account, refusal(previews.names))
 
 
 def charge_words(account: PrivacyAccount | None, parts: int) -> str:

@@ -8,6 +8,7 @@ import stat
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -635,3 +636,42 @@ def test_a_file_without_a_header_is_told_what_is_missing(tmp_path):
     found = contest.submit("ann", b"0,0\n1,1\n")
     assert "no column 'id'. Expected id,prediction" in found.reason
     contest.release()
+
+
+class TestHalfMade:
+    """A contest is whole or not there, also in the registry."""
+
+    def test_what_fails_after_the_study_is_taken_back(self, tmp_path, monkeypatch):
+        labels = np.random.default_rng(0).integers(0, 2, 400)
+        make = partial(Contest.create, tmp_path / "a.everhold", labels, classes=[0, 1], privacy=eh.Privacy(epsilon=3.0))
+
+        def fail(self):
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("everhold.contest.create.NewContest._enter", fail)
+            with pytest.raises(OSError, match="No space"):
+                make()
+        assert [file.name for file in tmp_path.iterdir() if file.name.startswith("a.")] == []
+        made = make()
+        assert made.submit("ann", labels).state == "scored"
+        made.release()
+
+    def test_of_two_made_at_once_one_is_refused(self, tmp_path, monkeypatch):
+        """The other one is entered between looking and entering."""
+        labels = np.random.default_rng(0).integers(0, 2, 400)
+        from everhold.contest.create import NewContest
+
+        enter, other = NewContest._enter, []
+
+        def late(self):
+            if not other:
+                other.append(True)
+                Contest.create(tmp_path / "b.everhold", labels, classes=[0, 1], privacy=eh.Privacy(epsilon=3.0)).release()
+            enter(self)
+
+        monkeypatch.setattr(NewContest, "_enter", late)
+        with pytest.raises(eh.RowsInUse, match="private contest already"):
+            Contest.create(tmp_path / "a.everhold", labels, classes=[0, 1])
+        assert not (tmp_path / "a.everhold").exists()
+        assert (tmp_path / "b.everhold").exists()

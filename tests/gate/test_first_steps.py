@@ -74,6 +74,22 @@ def test_papers_of_a_gate_speak_of_promotions(tmp_path, certify):
     assert "Sealed cases" in page
 
 
+def test_a_plain_study_does_not_pass_for_a_gate(tmp_path):
+    """What a study is stands in its first record, and not in words that its owner chose."""
+
+    class Fake(eh.Reference):
+        def describe(self):
+            return "a gate: 500 sealed and 0 visible cases, pass or fail, better, every promotion certified"
+
+    rows = {"x": list(range(60))}
+    with eh.Holdout.create(tmp_path / "s.everhold", rows, prior=Fake({"x": list(range(200, 260))})) as held:
+        held.ask("x > 3")
+    file = read_study(tmp_path / "s.everhold")
+    assert file.first_record.prior.startswith("a gate: ")
+    assert "all intervals of this study" in guarantee(file.first_record)
+    assert "study of 1 round" in cite(file)
+
+
 def test_outcomes_from_standard_input(tmp_path, monkeypatch):
     class Input:
         buffer = io.BytesIO(json.dumps(cases(3)).encode())

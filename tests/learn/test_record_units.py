@@ -61,10 +61,40 @@ def test_every_plain_mean_and_difference(test_set):
     assert {round(line.value, 6) for line in log} <= {round(value, 6) for value in kept}
 
 
-def test_parts_of_a_group_are_shares(test_set):
-    test_set.score(model(9.0), given="x1 > 0")
-    for line in test_set.holdout.findings():
-        assert 0.0 <= line.interval.low <= line.value <= line.interval.high <= 1.0
+def test_parts_of_a_group_are_in_the_same_units(test_set):
+    """The mean over the group is the first part over the sum of both, times the span."""
+    score = test_set.score(model(9.0), "mean_absolute_error", given="x1 > 0")
+    inside, rest = test_set.holdout.findings()
+    assert rest.question.startswith(f"{SPAN:g} - mean_absolute_error of ")
+    assert 0.5 < inside.value < 3.0
+    assert score.value == pytest.approx(SPAN * inside.value / (inside.value + rest.value), rel=1e-6)
+
+
+def test_json_has_both(test_set):
+    absolute = test_set.score(model(9.0), "mean_absolute_error")
+    (line,) = test_set.holdout.findings()
+    sent = json.loads(line.to_json())
+    assert sent["ends"] == [0.0, SPAN]
+    assert (sent["estimate"]["value"], sent["estimate"]["low"]) == pytest.approx((absolute.value, absolute.low), abs=1e-9)
+    assert sent["scale"] == "mean"
+
+
+@pytest.mark.parametrize(
+    ("title", "ends"),
+    [("t", (1.0, 0.0)), (None, (0.0, 1.0)), ("t", ("a", "b")), ("t", (0.0, 1.0, 2.0)), ("t", (0.0, float("nan"))),
+     ("t", (np.float32(0), 1.0)), ("t", (-1.7e308, 1.7e308)), ("t", [0.0, 1.0]), ("t", (0.0, float("inf"))), ("t", (False, True))],
+)  # fmt: skip
+def test_ends_that_are_no_range_are_refused_before_anything_is_read(tmp_path, title, ends):
+    values = {"sample": np.linspace(-1, 1, 50), "reference": np.linspace(-1, 1, 40)}
+    with eh.Holdout.create(tmp_path / "s.everhold", {"x": np.arange(50.0)}, prior=eh.Reference({"x": np.arange(40.0)}),
+                           overlap="allow") as held:  # fmt: skip
+        with pytest.raises(eh.QuestionError, match="ends is"):
+            held.ask(eh.Values(**values, name="q", title=title, ends=ends))
+        assert held.rounds == 0
+        assert held.ask(eh.Values(**values, name="q", title="t", ends=(0, 100))).round == 1
+    again = eh.Holdout.open(tmp_path / "s.everhold", data={"x": np.arange(50.0)})
+    assert 0.0 <= again.findings()[0].value <= 100.0
+    again.release()
 
 
 def test_ends_that_were_changed_are_refused(test_set, tmp_path):
@@ -98,7 +128,7 @@ def test_the_narrowest_answer_is_returned_again(tmp_path):
     (late,) = held.close(["x > 0.5"])
     assert late.high - late.low > early.high - early.low, "the last act is no wider: nothing is tested"
     assert held.read("x > 0.5") == early
-    assert held.close(["x > 0.5"]) == [early], "the last act again returns what is recorded"
+    assert held.close(["x > 0.5"]) == [late], "the last act again returns what it returned"
     assert held.ask("x > 0.5") == early
     held.release()
     with eh.Holdout.open(tmp_path / "s.everhold", data=rows) as again:

@@ -315,3 +315,36 @@ def test_the_outlook_of_a_reading_includes_the_noise(tmp_path, study):
         status = here.get("/v1/studies/patients").json()
     factor = float(re.search(r"([0-9.]+) times a plain 95 % interval, noise included", status["width_text"])[1])
     assert factor > status["width"] + 0.5
+
+
+def test_previews_count_what_the_act_takes(tmp_path, study):
+    """A question twice is read once, what is in the record is free, and what no noise makes private is refused."""
+    import re
+
+    with site(tmp_path, study) as here:
+        pages = Pages(here, "cus")
+
+        def costs(act, body):
+            found = re.search(r"costs ([0-9.]+) % of the privacy budget", pages.send(act, _form(body)).text)
+            return None if found is None else float(found[1])
+
+        one = costs("read", {"question": "tall"})
+        assert costs("read_many", {"questions": ["tall", "tall"]}) == one
+        assert costs("read_many", {"questions": ["tall", "smoker"]}) == pytest.approx(2 * one, abs=0.11)
+        assert here.post("/v1/studies/patients/read", {"question": "tall"}).status_code == 200
+        again = pages.send("read", {"question": "tall"}).text
+        assert "in the record, and costs nothing" in again
+        assert costs("read_many", {"questions": ["tall", "smoker"]}) == one
+        assert "private study has no close" in pages.send("close", {"questions": ""}).text
+
+
+def test_what_is_in_the_record_can_be_asked_when_all_is_used_up(tmp_path, study):
+    with eh.Holdout.open(study) as held:
+        held.read("smoker")
+        number = 0
+        while held.privacy.surprises_left:
+            held.read(f"age > {18 + number * 0.3}")
+            number += 1
+        assert held.try_out(eh.Share("smoker")).refused == ""
+        assert held.ask("smoker").act == "read"
+        assert held.try_out(eh.Share("tall")).refused

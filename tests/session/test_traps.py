@@ -23,7 +23,13 @@ def holdout():
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("smoker", eh.Mean("income")), (eh.Mean("age"), eh.Share("smoker")), (eh.Share("age > 40"), eh.Median("age"))],
+    [
+        ("smoker", eh.Mean("income")),
+        (eh.Mean("age"), eh.Share("smoker")),
+        (eh.Share("age > 40"), eh.Median("age")),
+        ("smoker", "age"),
+        ("income", "age > 40"),
+    ],
 )
 def test_a_share_is_not_compared_with_a_number(holdout, first, second):
     with pytest.raises(eh.QuestionError, match="one of the two is a share"):
@@ -33,7 +39,14 @@ def test_a_share_is_not_compared_with_a_number(holdout, first, second):
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("smoker", eh.Share("age > 40")), (eh.Mean("age"), eh.Median("age")), ("smoker", "age > 40")]
+    ("first", "second"),
+    [
+        ("smoker", eh.Share("age > 40")),
+        (eh.Mean("age"), eh.Median("age")),
+        ("smoker", "age > 40"),
+        (eh.Share("smoker"), eh.Mean("smoker")),
+        ("smoker", eh.Mean("smoker", given="age > 40")),
+    ],
 )
 def test_two_of_a_kind_are(holdout, first, second):
     assert holdout.compare(first, second).verdict in ("yes", "no", "cannot tell")

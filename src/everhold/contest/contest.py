@@ -188,7 +188,7 @@ class Contest:
             warnings.simplefilter("ignore", RowsInUseWarning)  # about the rows that are not sealed: `new` warns of all
             contest = cls(path)
             contest._test = contest._test_set(new.labels, register=register)
-        contest._test.release()
+            contest._test.release()
         return contest
 
     def _test_set(self, labels: NDArray[Any], *, register: bool = True) -> TestSet:

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,9 @@ from everhold.contest.hidden_labels import checked_rows, sealed_digest, sealed_r
 from everhold.errors import LedgerError, PrivacyError, RowsInUse, RowsInUseWarning, SettingError, outside
 from everhold.learn.metrics import Task, find
 from everhold.learn.options import checked_labels
+from everhold.ledger.key_file import KeyFile
 from everhold.ledger.reader import read_study
-from everhold.ledger.registry import Registry, TableFacts
+from everhold.ledger.registry import KnownStudy, Registry, TableFacts
 from everhold.ledger.safe_files import to_json, write_atomic
 from everhold.queries.rng import fresh_seed
 
@@ -120,31 +121,50 @@ class NewContest:
     @contextmanager
     def written(self) -> Iterator[None]:
         """The contest's own files are there; the study is made inside. All of it or nothing."""
-        names = "labels", "contest.json"
         try:
-            for name, content, private in zip(names, self.files, (True, False), strict=True):
+            for name, content, private in zip(("labels", "contest.json"), self.files, (True, False), strict=True):
                 write_atomic(beside(self.path, name), content, private=private)
             yield
             self._enter()
         except BaseException:
-            for name in names:
-                beside(self.path, name).unlink(missing_ok=True)
+            self._take_back()
             raise
+
+    @property
+    def _study(self) -> str:
+        """What the study is known by in the registry; its labels have an entry of their own."""
+        return read_study(self.path).first_record.fingerprint
+
+    def _take_back(self) -> None:
+        """Remove what was made: the contest is whole, or not there."""
+        if self.registry is not None and self.path.exists():
+            with suppress(LedgerError):
+                study = self._study
+                for entry in (study, f"{study}-labels"):
+                    self.registry.forget(entry)
+        for name in ("labels", "contest.json", "spent", "lock"):
+            beside(self.path, name).unlink(missing_ok=True)
+        for file in (KeyFile.path(self.path), self.path):
+            file.unlink(missing_ok=True)
 
     def _enter(self) -> None:
         """Enter the labels. A plain contest is made all the same where the registry cannot be written."""
         if self.registry is None or self.digest is None:
             return
         private = self.rules.privacy is not None
-        study = f"{read_study(self.path).first_record.fingerprint}-labels"
         table = TableFacts(rows=len(self.labels), private=private)
         try:
-            self.registry.enter(study=study, kind="contest", path=self.path, digests={"files": self.digest}, table=table)
+            known = self.registry.enter(
+                study=f"{self._study}-labels", kind="contest", path=self.path, digests={"files": self.digest}, table=table
+            )
         except LedgerError as error:
             if private:
                 raise
             message = f"this contest is not in the registry of studies: {error}"
             warnings.warn(RowsInUseWarning(message), stacklevel=outside())
+            return
+        if other := next((one for one in known if one.private or private), None):  # made since it was looked up
+            raise RowsInUse(_private_refusal(other))
 
 
 def _digest_of(registry: Registry, names: list[str], labels: NDArray[Any], *, private: bool) -> NDArray[np.uint64] | None:
@@ -165,22 +185,27 @@ def _digest_of(registry: Registry, names: list[str], labels: NDArray[Any], *, pr
         warnings.warn(RowsInUseWarning(message), stacklevel=outside())
         return None
     for other in known:
-        made = (
-            f"these labels have a {'private ' if other.private else ''}contest already: {other.path}, made on "
-            f"{other.created[:10]}."
-        )
         if private or other.private:
-            raise RowsInUse(
-                f"{made} What both disclose adds up. Go on with that contest. If you count the sum of all epsilons "
-                "yourself, or that contest never scored anything, pass register=False (--no-register)."
-            )
+            raise RowsInUse(_private_refusal(other))
         message = (
-            f"{made} What it disclosed is not counted here, so this board is not valid for models that were chosen by its "
-            "scores. Go on with that contest: everhold contest submit, or eh.Contest(path)."
+            f"{_made(other)} What it disclosed is not counted here, so this board is not valid for models that were chosen by "
+            "its scores. Go on with that contest: everhold contest submit, or eh.Contest(path)."
         )
         warnings.warn(RowsInUseWarning(message), stacklevel=outside())
         break
     return digest
+
+
+def _made(other: KnownStudy) -> str:
+    private = "private " if other.private else ""
+    return f"these labels have a {private}contest already: {other.path}, made on {other.created[:10]}."
+
+
+def _private_refusal(other: KnownStudy) -> str:
+    return (
+        f"{_made(other)} What both disclose adds up. Go on with that contest. If you count the sum of all epsilons "
+        "yourself, or that contest never scored anything, pass register=False (--no-register)."
+    )
 
 
 def _checked_sealed(sealed: float | None, privacy: object) -> float:

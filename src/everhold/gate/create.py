@@ -134,7 +134,7 @@ def _write(
     Holdout.create(
         path,
         private_table(cases.sealed, steps[: rules.cases]),
-        prior=FixedPrior(nothing_known(rules.cases), None, rules.describe(), exempt_from_overlap=True),
+        prior=FixedPrior(nothing_known(rules.cases), None, rules.describe(), exempt_from_overlap=True, kind="gate"),
         schema=SCHEMA,
         confidence=rules.confidence,
         register=False,

@@ -110,7 +110,11 @@ class SealedEntry:
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> SealedEntry:
         """The same again."""
-        entry = replace(Entry.from_dict(content["entry"]), params=pickle.loads(content["params"]))
+        try:
+            params = pickle.loads(content["params"])
+        except Exception:  # of a class that is not here
+            params = None
+        entry = replace(Entry.from_dict(content["entry"]), params=params)
         return cls(entry, content["output"], Outputs(**content["outputs"]))
 
 

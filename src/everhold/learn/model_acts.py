@@ -206,12 +206,12 @@ class ModelActs:
         self, metric: Metric, metric_parts: Sequence[Part], outputs: Outputs, group: Group, way: Way
     ) -> tuple[list[Answer], list[Answer]]:
         """What was asked, and means over the rows of a group, each from two questions."""
-        asked = []
+        asked, span = [], self.sides.span_of(metric)
         for number, part in enumerate(metric_parts, 1):
             values = self.sides.values(part, outputs, pairs=False)
             rest = [1.0 - np.asarray(value, np.float64) for value in values]
             plain = title_of(metric, outputs, number if len(metric_parts) > 1 else None)
-            for side, side_values, measured in (("of", values, plain), ("the rest", rest, f"1 - {plain}")):
+            for side, side_values, measured in (("of", values, plain), ("the rest", rest, f"{span:g} - {plain}")):
                 inside = [
                     np.where(mask, value, 0.0)
                     for value, mask in zip(side_values, (group.private, group.public), strict=True)
@@ -220,7 +220,7 @@ class ModelActs:
                 if outputs.name is not None:
                     name = f"{metric.name} of model {outputs.name}, part {number}, {side} given {group.text}"
                 title = f"{measured} where {group.text}, else 0, over all rows"
-                asked.append(question(inside[0], inside[1], name, title))
+                asked.append(question(inside[0], inside[1], name, title, span=span))
         answers = [share_of(answer) for answer in way(asked)]
         return answers, [_mean_within(answers[index], answers[index + 1]) for index in range(0, len(answers), 2)]
 

@@ -51,7 +51,7 @@ from everhold.learn.shared_study import SharedStudy
 from everhold.learn.sides import Outputs, Sides, question
 from everhold.learn.validation import reference_parts, require_same_columns, warn_of_many_classes
 from everhold.ledger.key_file import KeyFile
-from everhold.priors.fixed import FixedPrior
+from everhold.priors.fixed import FixedPrior, StudyKind
 from everhold.queries.expression import expression
 from everhold.queries.expression.program import Columns, CompiledBatch
 from everhold.session.holdout import Holdout
@@ -259,7 +259,9 @@ class TestSet:
                 ) from None
         uniform = self._options.prior == "uniform" and self.task == "classification"
         density = 1.0 / len(self._context.classes) if uniform else None
-        laid = FixedPrior(pool_of(shared, self.sides.public_draws, label), density, self.prior, exempt_from_overlap=True)
+        pool = pool_of(shared, self.sides.public_draws, label)
+        kind: StudyKind = "labels" if self.sides.transductive else "study"
+        laid = FixedPrior(pool, density, self.prior, exempt_from_overlap=True, kind=kind)
         if self._options.pairs:
             return RowTable(paired(both, self.sides.private_draws), what="the test rows"), laid
         return RowTable({**both, label: labels}, what="the test rows"), laid

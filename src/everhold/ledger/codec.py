@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite, nan
+from math import nan
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from everhold.errors import LedgerError, QuestionError
@@ -39,6 +39,7 @@ from everhold.queries.expression.composites import (
 from everhold.queries.expression.parser import RECORDED
 from everhold.queries.grid import PackedValues
 from everhold.queries.protocol import NOTHING, SketchValue
+from everhold.queries.query import is_range
 from everhold.queries.request import AskedBy
 from everhold.queries.round_act import ASK, ActKind, RoundAct
 from everhold.results import number_or_null
@@ -481,10 +482,9 @@ def _title(asked: Query | Digest, recorded: Any) -> tuple[str | None, tuple[floa
         raise ValueError("a title that is not of given values")
     if not numbers:
         return title, None
-    low, high = numbers
-    if not isinstance(title, str) or not all(type(end) in (int, float) and isfinite(end) for end in numbers) or low >= high:
+    if not isinstance(title, str) or not is_range(tuple(numbers)):
         raise ValueError("ends that are not of given values")
-    return title, (float(low), float(high))
+    return title, (float(numbers[0]), float(numbers[1]))
 
 
 def _question(question: Query | Digest) -> tuple[dict[str, Any], bytes | None]:

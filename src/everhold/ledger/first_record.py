@@ -40,6 +40,7 @@ class FirstRecord:
         fingerprint: of the private rows, under the owner's key; of a private study a random number.
         created, version: when, and by which everhold.
         binding: what the fingerprint was made of: 'rows', or 'files' that are read in place.
+        kind: 'study', 'gate', or 'labels' where features are public and only labels are hidden.
     """
 
     settings: dict[str, Any]
@@ -56,6 +57,7 @@ class FirstRecord:
     created: str
     version: str
     binding: str = "rows"
+    kind: str = "study"
     written_by: int = field(default_factory=sqlite_version)
 
     @property
@@ -84,6 +86,7 @@ class FirstRecord:
             "created": self.created,
             "everhold": self.version,
             "binding": self.binding,
+            "kind": self.kind,
             "sqlite": self.written_by,
         }
         return Record("study", VERSIONS["study"], dump(body), table_to_bytes(self.reference, self.weights))
@@ -104,6 +107,8 @@ class FirstRecord:
             texts = [body[name] for name in ("prior", "fingerprint", "created", "everhold", "binding")]
             if not all(isinstance(text, str) for text in texts) or not isinstance(body["unit"], str | None):
                 raise ValueError("a text is something else")
+            if body["kind"] not in ("study", "gate", "labels"):
+                raise ValueError("a kind of study that is not known")
             if not isinstance(body["settings"], dict) or type(body["sqlite"]) is not int or body["sqlite"] < 0:
                 raise ValueError("settings or the version of SQLite")
             return cls(
@@ -121,6 +126,7 @@ class FirstRecord:
                 body["created"],
                 body["everhold"],
                 body["binding"],
+                body["kind"],
                 body["sqlite"],
             )
         except (ArithmeticError, KeyError, RecursionError, TypeError, ValueError) as error:
@@ -140,5 +146,6 @@ _KEYS = (
     "created",
     "everhold",
     "binding",
+    "kind",
     "sqlite",
 )

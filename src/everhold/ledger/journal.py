@@ -36,7 +36,7 @@ class Journal:
         self._findings: list[tuple[int, RecordedFinding, AskedBy]] = []
         self._found: set[str] = set()
         self._read: dict[str, Round] = {}
-        self._read_last: set[str] = set()
+        self._closing: dict[str, Round] = {}
         self._pending: tuple[ActStart, AskedBy] | None = None
         self._acts: list[tuple[RecordedAct, AskedBy]] = []
         self._requested_acts: dict[str, RecordedAct] = {}
@@ -65,7 +65,7 @@ class Journal:
             if round.act.kind != "ask":
                 self._read[round.name] = _narrower(self._read.get(round.name), round)
             if round.act.kind == "close":
-                self._read_last.add(round.name)
+                self._closing[round.name] = round
             self._named[round.name] = _narrower(self._named.get(round.name), round)
         if round.act.kind != "ask" and round.act.part == round.act.parts:
             self._pending = None
@@ -119,9 +119,9 @@ class Journal:
         """The round in which a question of that name was read, if there is one; of several the narrowest."""
         return None if name is None else self._read.get(name)
 
-    def read_last(self, name: str | None) -> bool:
-        """Whether the last act read a question of that name."""
-        return name in self._read_last
+    def closing_reading(self, name: str | None) -> Round | None:
+        """The round in which the last act read a question of that name, if it did."""
+        return None if name is None else self._closing.get(name)
 
     def in_order(self) -> Iterator[Round | RecordedAct]:
         """Rounds and other acts as they happened."""

@@ -80,8 +80,10 @@ class _Line:
 
 def _axis(entry: LoggedQuestion | LoggedAct) -> str:
     """What an entry shares an axis with: shares, dates, or numbers about the same thing."""
-    if isinstance(entry, LoggedAct) or entry.answer is not None:
+    if isinstance(entry, LoggedAct):
         return "share"
+    if entry.answer is not None:
+        return "share" if entry.answer.scale == "share" else "a mean from -1 to 1"
     if (finding := entry.finding) is None:
         return entry.question
     if finding.unit == "date":

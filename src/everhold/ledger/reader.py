@@ -105,8 +105,11 @@ class LoggedRound:
     def to_dict(self) -> dict[str, Any]:
         """Everything that readers see, ready for JSON."""
         more = {"time": self.time, "who": self.who, "request_id": self.request_id}
-        ends = {} if self.ends is None else {"ends": list(self.ends)}
-        return {**self.answer.to_dict(), "question": self.question, **more, **ends}
+        shown = {}
+        if (estimate := self.estimate) is not None and self.ends is not None:
+            ends = {"value": number_or_null(estimate.value), "low": estimate.low, "high": estimate.high}
+            shown = {"ends": list(self.ends), "estimate": ends}
+        return {**self.answer.to_dict(), "question": self.question, **more, **shown}
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> LoggedRound:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from everhold.priors.pool import Pool
 
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
     from everhold.data.table import RowTable
 
-__all__ = ["FixedPrior"]
+__all__ = ["FixedPrior", "StudyKind"]
+
+StudyKind = Literal["study", "gate", "labels"]
 
 
 class FixedPrior:
@@ -22,11 +24,21 @@ class FixedPrior:
         density: λ, where one is known.
         description: one line for people.
         exempt_from_overlap: whether the overlap check is left out: done already, or not needed.
+        kind: what a study of it is: 'gate', 'labels' where features are public and only labels are hidden, or 'study'.
     """
 
     fresh = False
 
-    def __init__(self, pool: Pool, density: float | None, description: str, *, exempt_from_overlap: bool = False) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        density: float | None,
+        description: str,
+        *,
+        exempt_from_overlap: bool = False,
+        kind: StudyKind = "study",
+    ) -> None:
+        self.kind = kind
         self._pool = pool
         self.density = density
         self.exempt_from_overlap = exempt_from_overlap

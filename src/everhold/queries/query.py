@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -177,6 +178,18 @@ class Values:
                 "type on both sides: convert one of them."
             )
         return sums
+
+
+def is_range(ends: object) -> bool:
+    """Whether these are two plain numbers in order, whose distance is finite.
+
+    >>> is_range((0.0, 100)), is_range((1.0, 1.0)), is_range((-1.7e308, 1.7e308))
+    (True, False, False)
+    """
+    if not isinstance(ends, tuple) or len(ends) != 2 or any(type(end) not in (int, float) for end in ends):
+        return False
+    low, high = float(ends[0]), float(ends[1])
+    return low < high and isfinite(high - low)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

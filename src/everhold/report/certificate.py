@@ -29,7 +29,7 @@ _SLIM = 360  # pixels of a narrow screen's picture
 
 def _labels_only(study: FirstRecord) -> bool:
     """Whether features are public and only labels are hidden: a contest, or a test set without a reference."""
-    return " test features × " in study.prior
+    return study.kind == "labels"
 
 
 def guarantee(study: FirstRecord) -> str:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from everhold.bounds.gain import SCORE_ONE
+from everhold.errors import LedgerError
 from everhold.results import counted
 
 if TYPE_CHECKING:
@@ -21,14 +22,14 @@ _CONTRACT = re.compile(
 
 
 def is_gate(study: FirstRecord) -> bool:
-    """Whether a study is a gate's."""
-    return _CONTRACT.match(study.prior) is not None
+    """Whether a study is a gate's, as its first record says."""
+    return study.kind == "gate"
 
 
 def gate_guarantee(study: FirstRecord) -> str:
-    """What a gate's study guarantees, in a sentence; empty of any other study."""
+    """What a gate's study guarantees, in a sentence."""
     if (contract := _CONTRACT.match(study.prior)) is None:
-        return ""
+        raise LedgerError("the gate's contract in its first record is not readable.")
     margin = f" by more than {int(contract['by']) / SCORE_ONE:.4g}" if contract["by"] else ""
     gain = "the total gain that the last act prints is no larger than the true one"
     what = gain
@@ -55,5 +56,5 @@ def gate_assumptions(study: FirstRecord) -> list[str]:
 def gate_work(file: StudyFile) -> str:
     """What a gate did, in words: '5 checks with 1 promotion'."""
     results = [act.result for act in file.acts if act.act == "check"]
-    promotions = sum(result is not None and bool(result["promoted"]) for result in results)
+    promotions = sum(result is not None and bool(result.get("promoted")) for result in results)
     return f"{counted(len(results), 'check')} with {counted(promotions, 'promotion')}"

@@ -32,6 +32,14 @@ class RoundOut(AnswerOut):
     request_id: str | None
 
 
+class EndsOut(BaseModel):
+    """A value and its interval."""
+
+    value: float | None
+    low: float
+    high: float
+
+
 class CellOut(BaseModel):
     """A cell of a table."""
 
@@ -59,6 +67,9 @@ class QuestionOut(BaseModel):
     parts: list[RoundOut] = Field(description="The rounds that a statistic was made of.")
     ends: list[float] | None = Field(
         default=None, description="Of given values: what the least and the greatest one stand for, in units of their own."
+    )
+    estimate: EndsOut | None = Field(
+        default=None, description="Value and interval in these units; `value`, `low` and `high` are on the scale of shares."
     )
     scale: Literal["share", "mean"] | None = None
     act: Literal["ask", "read", "close"] | None = None

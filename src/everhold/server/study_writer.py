@@ -172,11 +172,11 @@ class StudyWriter:
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
                 self._holdout.require_open()
-                parts = await self._public.count_parts(caller, act)
+                parts, new = await self._public.count_parts(caller, act)
                 acts = self._holdout.acts
-                if isinstance(act, CompareTwo) and acts.is_paired(act.first, act.second):
-                    parts = 2  # both numbers of rows on which they differ are released
-                await self._queued(partial(acts.require_possible, act, parts, caller.asked_by.who), caller)
+                if isinstance(act, CompareTwo):
+                    new = 2 if acts.is_paired(act.first, act.second) else parts  # pairs: both numbers on which they differ
+                await self._queued(partial(acts.require_possible, act, new, caller.asked_by.who), caller)
                 if isinstance(act, Certify):
                     spend = checked_spend(act.spend)
                     await self._queued(partial(self._holdout.acts.require_narrower, act.round, spend), caller)
@@ -185,7 +185,7 @@ class StudyWriter:
         if isinstance(act, Certify):
             await self._wait_for_round(act.round)
         budget = self.progress.budget
-        charge = charge_text(act, budget.privacy, parts)
+        charge = charge_text(act, budget.privacy, new)
         return ActPreview(tuple(results), budget.claim_price(), prices_after(act, budget, nats), charge)
 
     def _perform(self, act: AnyAct, caller: Caller) -> tuple[Any, int]:
@@ -221,7 +221,9 @@ class StudyWriter:
         async with self._grid.release(caller.arrived):
             with self._slots.room(caller.key):
                 previews, asked, read = await self._public.try_both(caller, statistic)
-                refused = await self._queued(partial(self._holdout.session.ask_refusal, caller.asked_by.who), caller)
+                refused = await self._queued(
+                    partial(self._holdout.session.ask_refusal, caller.asked_by.who, previews.names), caller
+                )
         return previews.trial(asked, read, self.progress.budget.privacy, refused)
 
     async def _ask_parts(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:

@@ -124,17 +124,22 @@ class TryOuts:
             for question in questions
         ], nats
 
-    async def count_parts(self, caller: Caller, act: AnyAct) -> int:
-        """Count the parts of an act, and try them. A closed study returns what is recorded."""
+    async def count_parts(self, caller: Caller, act: AnyAct) -> tuple[int, int]:
+        """Count the parts of an act, and those that no reading has in the record yet; and try them all.
+
+        A closed study returns what is recorded.
+        """
         questions = questions_to_try(act)
         if self._holdout.closed:
             caller.permit(max(1, len(questions)))
-            return 0
+            return 0, 0
         parts, work = 0, 0
+        names: list[str | None] = []
 
         def count(queries: Sequence[Query]) -> None:
             nonlocal parts, work
             parts += len(queries)
+            names.extend(query.name for query in queries)
             work += sum(size_of_query(query) for query in queries) * self._rows
             if work > _MOST_WORK:
                 raise QuestionError(
@@ -152,7 +157,8 @@ class TryOuts:
         for question in questions:
             if not isinstance(question, str):
                 await arun(as_statistic(question).steps(self.declared), rehearsed)
-        return parts
+        journal = self._holdout.session.journal
+        return parts, sum(1 for name in dict.fromkeys(names) if journal.read_as(name) is None)
 
     async def _rehearsed(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         """The parts of a statistic, as they would be answered if nothing surprised."""

@@ -68,7 +68,9 @@ def how_read(act: AnyAct, parts: int) -> RoundAct | None:
 
 
 def charge_text(act: AnyAct, account: PrivacyAccount | None, parts: int) -> str:
-    """What a private study's budget pays for an act of so many parts, in words; empty where nothing is promised.
+    """What a private study's budget pays for an act, in words; empty where nothing is promised.
+
+    `parts`: how many are not in the record already.
 
     >>> from everhold.bounds.privacy import Privacy, PrivacyAccount
     >>> charge_text(IsBetter("smoker", "age > 80"), PrivacyAccount(Privacy().terms), 2)
@@ -81,7 +83,9 @@ def charge_text(act: AnyAct, account: PrivacyAccount | None, parts: int) -> str:
     terms, left = account.terms, account.left_text
     if isinstance(act, IsBetter):
         return f"a yes costs {account.percent(terms.bit_cost)} of the privacy budget, a no nothing; {left}"
-    releases = 1 if isinstance(act, BestOf) else max(parts, 1)
+    releases = 1 if isinstance(act, BestOf) else parts
+    if not releases:
+        return f"it is in the record, and costs nothing; {left}"
     return f"it costs {account.percent(releases * terms.release_cost)} of the privacy budget; {left}"
 
 

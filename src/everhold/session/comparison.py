@@ -19,7 +19,7 @@ from everhold.queries.query import RowFunction, Values
 from everhold.queries.round_act import RoundAct
 from everhold.session.act_questions import ActQuestions, checked_spend, described, one_batch, require_single_values
 from everhold.statistics import checked_statistic, is_statistic
-from everhold.statistics.means import Compare, Share
+from everhold.statistics.means import Compare, Mean, Share
 from everhold.statistics.statistic import run_together
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class ComparisonActs(ActQuestions):
         `optional`: low, high and given, for two texts.
         """
         spend = checked_spend(spend)
+        self.require_same_kind(first, second)
         texts, paired = isinstance(first, str) and isinstance(second, str), self.is_paired(first, second)
         if not texts and any(value is not None for value in optional.values()):
             raise QuestionError("low, high and given are for two questions given as text. Leave them out.")
@@ -59,7 +60,6 @@ class ComparisonActs(ActQuestions):
             if paired and (optional.get("low") is not None or optional.get("high") is not None):
                 raise QuestionError("two yes/no questions are compared without a range. Leave low and high out.")
             questions = self.checked([first, second])
-        _require_alike(questions)
         parts = 2
         if (pair := self._pair(questions, given)) is None:
             earlier = self._session.journal.requested_act(asked_by.request_id)
@@ -72,6 +72,22 @@ class ComparisonActs(ActQuestions):
         begun = ActStart("compare", described(questions), options)
         require = self._require_compared(begun, asked_by)
         return Verdict.from_dict(self._session.recorder.do_act(begun, decide, asked_by, require))
+
+    def require_same_kind(self, first: object, second: object) -> None:
+        """Refuse a share beside a number: which of the two is larger says nothing."""
+        if {self._is_share(first), self._is_share(second)} == {True, False}:
+            raise QuestionError(
+                "one of the two is a share and the other one a number, such as a mean. Which is larger says nothing. "
+                "Expected two shares, or two numbers in the same units. Nothing was charged."
+            )
+
+    def _is_share(self, question: object) -> bool | None:
+        """Whether a question or statistic is a share; None of given values and functions."""
+        if isinstance(question, str):
+            return self._declared.is_yes_no(question)
+        if isinstance(question, Mean):
+            return self._declared.is_yes_no(question.question)
+        return isinstance(question, Share) if is_statistic(question) else None
 
     def is_paired(self, first: object, second: object) -> bool:
         """Whether two questions given as text are compared row by row: both are yes/no, and a row is a draw."""
@@ -175,17 +191,6 @@ class ComparisonActs(ActQuestions):
     def _propose_parts(self, batch: QuestionBatch, act: RoundAct) -> list[EverholdProposal]:
         """The readings that a verdict is made of."""
         return [self._mechanism.propose(query, act) for query in batch]
-
-
-def _require_alike(questions: Sequence[Any]) -> None:
-    """Refuse a share beside a number: which of the two is larger says nothing."""
-    shares = {isinstance(question, Share) for question in questions if is_statistic(question)}
-    shares |= {question.yes_no for question in questions if isinstance(question, Expression)}
-    if len(questions) == 2 and len(shares) == 2:
-        raise QuestionError(
-            "one of the two is a share and the other one a number, such as a mean. Which is larger says nothing. Expected "
-            "two shares, or two numbers in the same units. Nothing was charged."
-        )
 
 
 def verdict_of(results: Sequence[Any]) -> str:

@@ -671,7 +671,10 @@ class Holdout:
         def preview(query: Query, parts: int) -> Preview:
             return self.session.try_out(query, read=RoundAct("read", parts=parts))
 
-        return trial_of(question, self.declared(), preview, self.privacy, self.session.ask_refusal(self.who))
+        def refusal(names: Sequence[str | None]) -> str:
+            return self.session.ask_refusal(self.who, names)
+
+        return trial_of(question, self.declared(), preview, self.privacy, refusal)
 
     @property
     def rehearsal(self) -> Rehearsal:

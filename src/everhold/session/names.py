@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import QuestionError, RequestConflict, require_number
 from everhold.ledger.rounds import Digest, RecordedQuestion
 from everhold.queries.expression.canonical import looks_like_text
+from everhold.queries.query import is_range
 
 if TYPE_CHECKING:
     from everhold.ledger.journal import Journal
@@ -97,8 +98,10 @@ def require_name(query: Query) -> None:
 
 
 def require_title(query: Query) -> None:
-    """Refuse a title that cannot be written, or that could be taken for a question given as text."""
-    title = getattr(query, "title", None)
+    """Refuse a title that cannot be written, or that could be taken for a question given as text; and ends without one."""
+    title, ends = getattr(query, "title", None), getattr(query, "ends", None)
+    if ends is not None and (title is None or not is_range(ends)):
+        raise QuestionError(f"ends is {ends!r}. Expected two numbers in order, such as (0.0, 100.0), together with a title.")
     if title is None:
         return
     if not isinstance(title, str) or not 0 < len(title) <= 1000 or looks_like_text(title):

@@ -55,17 +55,20 @@ class PrivateActs(SessionActs):
         self._private = mechanism
 
     def require_possible(self, act: AnyAct, parts: int, who: str | None) -> None:
-        """Refuse an act of so many parts that would be refused, by the record alone."""
+        """Refuse an act that would be refused, by the record alone. `parts`: how many are not in it already."""
+        super().require_possible(act, parts, who)
         terms = self._private.account.terms
-        if isinstance(act, Close) and parts:
+        if isinstance(act, Close):
             _refuse_close()
         elif isinstance(act, IsBetter):
+            _require_one_noise_scale(self.checked([act.first, act.second]))
             self._require(who, terms.bit_cost, "a bit, which may be a yes")
         elif isinstance(act, BestOf):
+            _require_one_noise_scale(self.checked(act.questions))
             self._require(who, terms.release_cost, "a choice")
         elif isinstance(act, CompareTwo):
             self._require(who, parts * terms.release_cost, f"a verdict, which reads {parts:,} numbers", parts)
-        elif isinstance(act, Read | ReadMany):
+        elif isinstance(act, Read | ReadMany) and parts:
             self._require(who, parts * terms.release_cost, f"{parts:,} reading{'' if parts == 1 else 's'}", parts)
 
     def close(self, asked: Iterable[object], asked_by: AskedBy) -> NoReturn:
@@ -76,7 +79,7 @@ class PrivateActs(SessionActs):
         """Whether the first is larger by more than `by`, up to noise of 2b rows. A no is free, a yes is charged."""
         checked_by(by)
         questions = self.checked([first, second])
-        _require_alike(questions)
+        _require_one_noise_scale(questions)
         mechanism, n = self._private, self._session.size
         margin = Fraction(by) * n / _width(questions[0])
 
@@ -211,7 +214,7 @@ class PrivateActs(SessionActs):
         questions = self.checked(asked)
         if not questions:
             raise QuestionError("best_of needs at least one question.")
-        _require_alike(questions)
+        _require_one_noise_scale(questions)
         prior_weights = candidate_weights(weights, len(questions))
         options = {"weights": [str(weight) for weight in prior_weights]}
         mechanism = self._private
@@ -226,7 +229,7 @@ class PrivateActs(SessionActs):
         return Choice.from_dict(choice)
 
 
-def _require_alike(questions: Sequence[Any]) -> None:
+def _require_one_noise_scale(questions: Sequence[Any]) -> None:
     """Candidates whose sums can be compared: yes/no questions, or numbers with one range."""
     if all(isinstance(question, Expression) for question in questions):
         return
@@ -246,7 +249,7 @@ def _width(question: Any) -> Fraction:
 
 
 def _refuse_close() -> NoReturn:
-    _refuse("close with questions", "holdout.read(...)")
+    _refuse("close", "holdout.read(...)")
 
 
 def _refuse(what: str, instead: str) -> NoReturn:

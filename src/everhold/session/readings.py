@@ -67,7 +67,7 @@ def read_parts(
             ]
             _read(session, kind, spend, readings, asked_by)
         answers = [
-            _recorded(journal, rounds.get(index), query, part_asked_by)
+            _recorded(journal, kind, rounds.get(index), query, part_asked_by)
             for index, (query, part_asked_by) in enumerate(zip(queries, parts_asked_by, strict=True))
         ]
         journal.flush()
@@ -94,7 +94,7 @@ def _unread(
         earlier = journal.read_as(query.name)
         if earlier is not None:
             require_same(session.mechanism, query, earlier)
-        done = earlier is not None and (kind == "read" or journal.read_last(query.name))
+        done = earlier is not None and (kind == "read" or journal.closing_reading(query.name) is not None)
         if done or journal.requested(request_id) is not None or query.name in seen:
             continue
         indices.append(index)
@@ -120,10 +120,10 @@ def _read(
     session.recorder.read_batch(ActStart(kind, asked, options), asked_by, readings, proposals)
 
 
-def _recorded(journal: Journal, number: int | None, query: Query, asked_by: AskedBy) -> Answer:
+def _recorded(journal: Journal, kind: ReadingKind, number: int | None, query: Query, asked_by: AskedBy) -> Answer:
     """The answer of a reading that is in the record, made now or earlier."""
     past = journal[number] if number is not None else journal.requested(asked_by.request_id)
-    past = past or journal.read_as(query.name)
+    past = past or (journal.read_as(query.name) if kind == "read" else journal.closing_reading(query.name))
     if past is None:
         raise LedgerError("a reading is not where it was recorded. Open the study again.")
     journal.add_repeat(past.number, asked_by)

@@ -37,12 +37,8 @@ __all__ = [
 _NOTED_SECONDS = 1.0  # quiet answers are noted together: a note costs as much as a record
 
 
-def warn_of_studies(sample: Sample, *, durable: bool = False) -> None:
-    """Warn if a durable study of this user has largely the same rows. Nothing is entered here or in the record.
-
-    Raises:
-        RowsInUse: a durable study is to be made, and a private one has the rows: whatever this one discloses is exact.
-    """
+def warn_of_studies(sample: Sample) -> None:
+    """Warn if a durable study of this user has largely the same rows. Nothing is entered here or in the record."""
     registry = Registry()
     if not registry.exists:
         return
@@ -52,7 +48,29 @@ def warn_of_studies(sample: Sample, *, durable: bool = False) -> None:
         message = f"whether these rows have a study already is not known: {error}"
         warnings.warn(RowsInUseWarning(message), stacklevel=outside())
         return
-    if durable and (private := next((one for one in known if one.private and not one.unsure), None)) is not None:
+    _warn(known, sample.unit)
+
+
+def register_rows(path: Path, fingerprint: str, sample: Sample) -> None:
+    """Enter a new study, and warn if another one has largely the same rows.
+
+    Looking and entering are one step. Where the registry cannot be used, the study is made all the same, with a warning.
+
+    Raises:
+        RowsInUse: a private study has the rows, and whatever this one discloses is exact. Nothing stays entered.
+    """
+    registry = Registry()
+    try:
+        digests, table = _digests(sample, registry), _table(sample, registry)
+        known = registry.enter(study=fingerprint, kind="holdout", path=path, digests=digests, table=table)
+        private = next((one for one in known if one.private and not one.unsure), None)
+        if private is not None:
+            registry.forget(fingerprint)
+    except LedgerError as error:
+        message = f"this study is not in the registry of studies: {error}"
+        warnings.warn(RowsInUseWarning(message), stacklevel=outside())
+        return
+    if private is not None:
         raise RowsInUse(
             f"these rows have a private study: {private.path}, made on {private.created[:10]}. A study without a privacy "
             "promise discloses exact values, and then no epsilon of that study holds any more. Go on with that study: "
@@ -60,17 +78,6 @@ def warn_of_studies(sample: Sample, *, durable: bool = False) -> None:
             "anything and never will, pass register=False (in the shell --no-register)."
         )
     _warn(known, sample.unit)
-
-
-def register_rows(path: Path, fingerprint: str, sample: Sample) -> None:
-    """Enter a new study. Where the registry cannot be written, the study is made all the same, with a warning."""
-    registry = Registry()
-    try:
-        digests, table = _digests(sample, registry), _table(sample, registry)
-        registry.enter(study=fingerprint, kind="holdout", path=path, digests=digests, table=table)
-    except LedgerError as error:
-        message = f"this study is not in the registry of studies: {error}"
-        warnings.warn(RowsInUseWarning(message), stacklevel=outside())
 
 
 def register_private_rows(path: Path, fingerprint: str, sample: Sample) -> None:

@@ -327,9 +327,12 @@ class Session(Generic[P]):
         if self._caps is not None and (account := self.recorder.privacy) is not None:
             self._caps.require(self._journal, who, account, charges)
 
-    def ask_refusal(self, who: str | None) -> str:
-        """Why this name can ask nothing more of a private study, by the record alone; empty where it can."""
-        if (account := self.recorder.privacy) is None:
+    def ask_refusal(self, who: str | None, names: Iterable[str | None]) -> str:
+        """Why this name cannot ask these of a private study, by the record alone; empty where it can.
+
+        What is in the record is returned again.
+        """
+        if (account := self.recorder.privacy) is None or all(self._journal.named(name) is not None for name in names):
             return ""
         if not account.surprises_left:
             readings = f"{account.readings_left:,} reading{'' if account.readings_left == 1 else 's'}"

@@ -145,7 +145,9 @@ class SessionActs(ComparisonActs):
         return Choice.from_dict(self._session.recorder.do_act(ActStart("best_of", asked, options), decide, by_whom))
 
     def require_possible(self, act: AnyAct, parts: int, who: str | None) -> None:
-        """Refuse an act of so many parts that would be refused, by the record alone. A plain study can pay for all."""
+        """Refuse an act that would be refused, by the record alone. `parts`: how many are not in it already."""
+        if isinstance(act, CompareTwo):
+            self.require_same_kind(act.first, act.second)
 
     def is_better(self, first: object, second: object, by: float, asked_by: AskedBy) -> Decision:
         """Whether the first is larger than the second by more than `by`, on the private rows."""

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from everhold.bounds.privacy import Privacy
 from everhold.clock import timestamp
@@ -19,7 +20,7 @@ from everhold.ledger.guard import Guard
 from everhold.ledger.journal import Journal
 from everhold.ledger.key_file import KeyFile
 from everhold.ledger.store import Head, Record, Store
-from everhold.priors.fixed import FixedPrior
+from everhold.priors.fixed import FixedPrior, StudyKind
 from everhold.priors.pool import Pool, Prior
 from everhold.priors.split import Split
 from everhold.progress import progress_bar
@@ -33,7 +34,6 @@ from everhold.session.registered import (
     register_rows,
     require_known_head,
     study_of_head,
-    warn_of_studies,
 )
 from everhold.session.settings import HoldoutOptions, Settings
 from everhold.session.setup import Setup, new_setup
@@ -60,23 +60,19 @@ def new_study(
     if privacy is not None and not isinstance(privacy, Privacy):
         raise SettingError(f"privacy is {privacy!r}. Expected eh.Privacy(epsilon=..., delta=..., surprises=...).")
     setup = new_setup(data, prior, options, privacy)
-    sample = setup.session.sample
-    if not register:
-        _create(path, setup, data)
-    elif privacy is None:
-        warn_of_studies(sample, durable=True)
-        register_rows(path, _create(path, setup, data), sample)
+    if register:
+        _create_entered(path, setup, data, register_rows if privacy is None else register_private_rows)
     else:
-        _create_entered(path, setup, data)
+        _create(path, setup, data)
     return setup
 
 
-def _create_entered(path: Path, setup: Setup, data: object) -> None:
-    """Enter a private study before it is written: the registry may refuse it. What was not made is not in it."""
+def _create_entered(path: Path, setup: Setup, data: object, into_registry: Callable[[Path, str, Sample], None]) -> None:
+    """Enter a study before it is written: the registry may refuse it. What was not made is not in it."""
     entered: list[str] = []
 
     def enter(fingerprint: str) -> None:
-        register_private_rows(path, fingerprint, setup.session.sample)
+        into_registry(path, fingerprint, setup.session.sample)
         entered.append(fingerprint)
 
     try:
@@ -114,6 +110,7 @@ def _create(path: Path, setup: Setup, data: object, enter: Callable[[str], None]
         created=timestamp(),
         version=VERSION,
         binding=sample.binding,
+        kind=setup.prior.kind if isinstance(setup.prior, FixedPrior) else "study",
     )
     if enter is not None:
         enter(study.fingerprint)
@@ -220,7 +217,8 @@ def record_count(store: Store) -> int | None:
 
 def kept_public(study: FirstRecord, settings: Settings) -> tuple[PublicSide, Prior]:
     """The public side of a study, as it kept it."""
-    prior = FixedPrior(Pool(study.reference, study.weights, study.draws), study.density, study.prior)
+    pool = Pool(study.reference, study.weights, study.draws)
+    prior = FixedPrior(pool, study.density, study.prior, kind=cast("StudyKind", study.kind))
     return PublicSide(prior, settings.seed, study.schema, study.unit), prior
 
 
