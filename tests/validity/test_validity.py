@@ -21,7 +21,7 @@ from tests.validity.attackers import ATTACKS, freedman, make_world, new_holdout,
 DELTA = 0.05
 FALSE_ALARM = 1e-3
 SESSIONS = 110
-ROUNDS = {"threshold rider": 700, "freedman": 500, "surprise hunter": 250}
+ROUNDS = {"threshold rider": 500, "freedman": 500, "surprise hunter": 250}
 
 
 def pass_line(sessions: int) -> int:

@@ -42,12 +42,12 @@ class WeightFloor:
         rare = 1.0 / self.weight
         sentence = (
             "over the draw of the rows, the chance that the answers single out a row by one trait rarer than 1 in "
-            f"{rare:,.4g}, "
+            f"{_whole(rare)}, "
             f"to somebody who knows the population but none of the rows, is at most {self.probability:g} ({later})"
         )
         if rare >= _PEOPLE:
             return f"{sentence}; nobody has so rare a trait, so this protects nobody in practice"
-        return f"{sentence}; of all people on Earth, about {_PEOPLE / rare:,.2g} have so rare a trait"
+        return f"{sentence}; of all people on Earth, about {_whole(_PEOPLE / rare, 2)} have so rare a trait"
 
     def __float__(self) -> float:
         return self.weight
@@ -60,6 +60,11 @@ class WeightFloor:
             "by_privacy": self.by_privacy,
             "text": self.text,
         }
+
+
+def _whole(number: float, digits: int = 4) -> str:
+    """A count with so many digits that matter, as people write it."""
+    return f"{float(f'{number:.{digits}g}'):,.0f}" if 10.0 <= number < 1e15 else f"{number:,.{digits}g}"
 
 
 def weight_floor(budget: Budget, rows: int, probability: float = 0.05) -> WeightFloor:

@@ -57,7 +57,8 @@ def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token
         typer.echo(json.dumps(facts))
         return
     _say_facts(str(file.path), facts)
-    say(repr(file.first_record.schema))
+    if file.first_record.kind == "study":
+        say(repr(file.first_record.schema))
 
 
 def _server_status(study: RemoteStudy, server: str, as_json: bool) -> None:

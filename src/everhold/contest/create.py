@@ -188,8 +188,8 @@ def _digest_of(registry: Registry, names: list[str], labels: NDArray[Any], *, pr
         if private or other.private:
             raise RowsInUse(_private_refusal(other))
         message = (
-            f"{_made(other)} What it disclosed is not counted here, so this board is not valid for models that were chosen by "
-            "its scores. Go on with that contest: everhold contest submit, or eh.Contest(path)."
+            f"{_made(other)} What it disclosed is not counted here, so this board is not valid for models that were chosen "
+            "by its scores. Go on with that contest: everhold contest submit, or eh.Contest(path)."
         )
         warnings.warn(RowsInUseWarning(message), stacklevel=outside())
         break

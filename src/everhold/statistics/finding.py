@@ -58,6 +58,8 @@ class Finding(JsonResult):
             return unseen_text(surprise=self.surprise, read=self.read)
         if self.unit == "date":
             return _date(self.value, round, self.high - self.low)
+        if self.low == self.high:
+            return f"{self.value:,.10g}"
         return f"{round(self.value, self.interval.decimals):,.{max(self.interval.decimals, 0)}f}"
 
     @property
