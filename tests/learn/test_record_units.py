@@ -82,7 +82,8 @@ def test_json_has_both(test_set):
 @pytest.mark.parametrize(
     ("title", "ends"),
     [("t", (1.0, 0.0)), (None, (0.0, 1.0)), ("t", ("a", "b")), ("t", (0.0, 1.0, 2.0)), ("t", (0.0, float("nan"))),
-     ("t", (np.float32(0), 1.0)), ("t", (-1.7e308, 1.7e308)), ("t", [0.0, 1.0]), ("t", (0.0, float("inf"))), ("t", (False, True))],
+     ("t", (np.float32(0), 1.0)), ("t", (-1.7e308, 1.7e308)), ("t", [0.0, 1.0]), ("t", (0.0, float("inf"))),
+     ("t", (False, True))],
 )  # fmt: skip
 def test_ends_that_are_no_range_are_refused_before_anything_is_read(tmp_path, title, ends):
     values = {"sample": np.linspace(-1, 1, 50), "reference": np.linspace(-1, 1, 40)}
