@@ -243,7 +243,9 @@ svg {{ width: 100%; height: auto; }} .slim {{ display: none; }}
 dl {{ grid-template-columns: minmax(0, 1fr); }} dt {{ margin-top: .4rem; }}
 .stack thead {{ display: none; }} .stack, .stack tbody, .stack tr, .stack td {{ display: block; border: 0; padding: 0; }}
 .stack tr {{ padding: .5rem 0; border-bottom: 1px solid #9ca3af; }} .stack td:empty {{ display: none; }}
-.stack td::before {{ content: attr(data-label); color: #6b7280; display: inline-block; min-width: 6rem; }} }}
+.stack td {{ white-space: normal; }}
+.stack td {{ padding-left: 6rem; }}
+.stack td::before {{ content: attr(data-label); color: #6b7280; display: inline-block; width: 6rem; margin-left: -6rem; }} }}
 @media print {{ html {{ font-size: 10.5px; }} body {{ margin: 0; padding: 0; max-width: none; font-size: 1rem; }}
 h2 {{ break-after: avoid; }} tr, svg, dd, li {{ break-inside: avoid; }}
 tr:has(details) {{ break-inside: auto; }} .wide {{ max-width: 42rem; }}
