@@ -74,7 +74,7 @@ def test_json_has_both(test_set):
     absolute = test_set.score(model(9.0), "mean_absolute_error")
     (line,) = test_set.holdout.findings()
     sent = json.loads(line.to_json())
-    assert sent["ends"] == [0.0, SPAN]
+    assert sent["shown_range"] == [0.0, SPAN]
     assert (sent["estimate"]["value"], sent["estimate"]["low"]) == pytest.approx((absolute.value, absolute.low), abs=1e-9)
     assert sent["scale"] == "mean"
 
@@ -89,10 +89,10 @@ def test_ends_that_are_no_range_are_refused_before_anything_is_read(tmp_path, ti
     values = {"sample": np.linspace(-1, 1, 50), "reference": np.linspace(-1, 1, 40)}
     with eh.Holdout.create(tmp_path / "s.everhold", {"x": np.arange(50.0)}, prior=eh.Reference({"x": np.arange(40.0)}),
                            overlap="allow") as held:  # fmt: skip
-        with pytest.raises(eh.QuestionError, match="ends is"):
-            held.ask(eh.Values(**values, name="q", title=title, ends=ends))
+        with pytest.raises(eh.QuestionError, match="shown_range is"):
+            held.ask(eh.Values(**values, name="q", title=title, shown_range=ends))
         assert held.rounds == 0
-        assert held.ask(eh.Values(**values, name="q", title="t", ends=(0, 100))).round == 1
+        assert held.ask(eh.Values(**values, name="q", title="t", shown_range=(0, 100))).round == 1
     again = eh.Holdout.open(tmp_path / "s.everhold", data={"x": np.arange(50.0)})
     assert 0.0 <= again.findings()[0].value <= 100.0
     again.release()

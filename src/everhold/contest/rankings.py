@@ -93,7 +93,7 @@ class Rankings:
     @staticmethod
     def duel_of(holdout: Holdout, request_id: str | None, pair: tuple[str, str]) -> bool | None:
         """What a duel of these two came to that was made under this request id, also where they have got better since."""
-        act = holdout.journal.requested_act(request_id)
+        act = holdout.journal.act_of_request(request_id)
         if act is None or act.begun.kind != "rank":
             return None
         rounds = RankingPlan.from_record(act.begun).rounds

@@ -366,7 +366,7 @@ class Gate:
             if (act := checks.of_waiting(place)) is None:
                 return self._check_if_full(holdout, candidate, who)
             return replace(self._from_record(holdout, checks, act, candidate), repeated=True)
-        earlier = holdout.journal.requested_act(request_id)
+        earlier = holdout.journal.act_of_request(request_id)
         if earlier is None:
             return None
         if earlier.begun.kind != "check":

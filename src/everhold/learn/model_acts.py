@@ -158,7 +158,7 @@ class ModelActs:
         """The reading of a model that is in the record."""
         program = metric.program(self.sides.context)
         count = len(next(program))
-        past = [holdout.journal.read_as(name_of(metric, model, part)) for part in range(1, count + 1)]
+        past = [holdout.journal.narrowest_reading(name_of(metric, model, part)) for part in range(1, count + 1)]
         parts = [share_of(one.answer) for one in past if one is not None]
         return _score_of(metric, finished(program, parts), parts) if len(parts) == count else None
 
@@ -244,7 +244,7 @@ class ModelActs:
         shares = [weight / whole for weight in given]
         known = [one.name for one in models]
         again = None if None in known else f"best by {metric.name}: {digest_of(*known, *names, *map(str, shares))}"
-        if (earlier := holdout.journal.requested_act(again)) is not None and earlier.done.interrupted:
+        if (earlier := holdout.journal.act_of_request(again)) is not None and earlier.done.interrupted:
             again = None
         return holdout.acts.choose(
             names,
@@ -280,7 +280,7 @@ class ModelActs:
         if recognised and first.name == second.name:
             return ModelVerdict(metric.name, "cannot tell", 0.0)
         mirrored = f"{metric.name} of {second.name} against {first.name}" if recognised else None
-        if (earlier := holdout.journal.requested_act(mirrored)) is not None and not earlier.done.interrupted:
+        if (earlier := holdout.journal.act_of_request(mirrored)) is not None and not earlier.done.interrupted:
             return ModelVerdict.of(Verdict.from_dict(earlier.done.result), metric.name, not metric.larger_is_better)
         if metric.name in ("accuracy", "error") and not self.pairs and self._coins():
             firsts, seconds = (
@@ -300,7 +300,7 @@ class ModelActs:
         _loss(metric, self.sides)
         asked = self.sides.difference(metric, first, second)
         answers: tuple[Answer, ...] = ()
-        mirrored = holdout.journal.read_as(self.sides.difference(metric, second, first).name)
+        mirrored = holdout.journal.narrowest_reading(self.sides.difference(metric, second, first).name)
         if first.name is not None and first.name == second.name:
             answer = Answer(0.0, 0.0, 0.0, False, 0, 0.0, "mean", "read")  # of a model and itself: known
         elif mirrored is not None:

@@ -137,7 +137,7 @@ class Sides:
             reference=np.clip(public, -1.0, 1.0),
             name=name,
             title=title,
-            ends=(-span, span),
+            shown_range=(-span, span),
         )
 
     def private_value(self, metric: Metric, private: NDArray[Any]) -> float:
@@ -188,8 +188,8 @@ def question(
     if sample.dtype == np.bool_ and reference.dtype == np.bool_:
         return RowValues(sample=sample, reference=reference, name=name, title=title)
     private, public = (np.clip(2.0 * np.asarray(v, dtype=np.float64) - 1.0, -1.0, 1.0) for v in (sample, reference))
-    ends = None if title is None else (0.0, span)
-    return RowValues(sample=private, reference=public, name=name, title=title, ends=ends)
+    shown = None if title is None else (0.0, span)
+    return RowValues(sample=private, reference=public, name=name, title=title, shown_range=shown)
 
 
 def share_of(answer: Answer) -> Answer:

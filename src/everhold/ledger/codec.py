@@ -147,7 +147,7 @@ def round_record(round: Round, asked_by: AskedBy) -> Record:  # noqa: A002
         "asked": asked,
         "name": round.name,
         "identity": round.identity,
-        "title": round.title if round.ends is None else [round.title, *round.ends],
+        "title": round.title if round.shown_range is None else [round.title, *round.shown_range],
         "value": number_or_null(answer.value),
         "low": answer.low,
         "high": answer.high,
@@ -281,7 +281,7 @@ def parse_record(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["a
             else _asked(body["asked"], record.blob, kinds, body["name"])
         )
         _require_name(asked, body["name"], body["identity"])
-        title, ends = _title(asked, body["title"])
+        title, shown_range = _title(asked, body["title"])
         return ParsedRound(
             Round(
                 Answer(
@@ -304,7 +304,7 @@ def parse_record(record: Record, kinds: Mapping[str, Kind], *, parse: Literal["a
                 float(body["nats"]),
                 None if body["counts"] is None else _counts(body["counts"]),
                 title,
-                ends,
+                shown_range,
             ),
             asked_by,
             int(body["sqlite"]),
@@ -483,7 +483,7 @@ def _title(asked: Query | Digest, recorded: Any) -> tuple[str | None, tuple[floa
     if not numbers:
         return title, None
     if not isinstance(title, str) or not is_range(tuple(numbers)):
-        raise ValueError("ends that are not of given values")
+        raise ValueError("a range that is not of given values")
     return title, (float(numbers[0]), float(numbers[1]))
 
 

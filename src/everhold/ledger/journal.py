@@ -111,11 +111,11 @@ class Journal:
         """Acts that are not made of rounds."""
         return self._acts
 
-    def requested_act(self, request_id: str | None) -> RecordedAct | None:
+    def act_of_request(self, request_id: str | None) -> RecordedAct | None:
         """The act that a request was answered by, if there is one."""
         return None if request_id is None else self._requested_acts.get(request_id)
 
-    def read_as(self, name: str | None) -> Round | None:
+    def narrowest_reading(self, name: str | None) -> Round | None:
         """The round in which a question of that name was read, if there is one; of several the narrowest."""
         return None if name is None else self._read.get(name)
 
@@ -214,11 +214,11 @@ class Journal:
         """Whether something is not durable yet."""
         return bool(self._waiting)
 
-    def named(self, name: str | None) -> Round | None:
+    def narrowest_answer(self, name: str | None) -> Round | None:
         """The round in which a question of that name was answered, if there is one."""
         return None if name is None else self._named.get(name)
 
-    def requested(self, request_id: str | None) -> Round | None:
+    def round_of_request(self, request_id: str | None) -> Round | None:
         """The round that answered a request, if there is one."""
         number = None if request_id is None else self._requests.get(request_id)
         return None if number is None else self._rounds[number - 1]

@@ -50,7 +50,7 @@ class LoggedRound:
         answer: what was returned.
         question: its text as people write it, or a note that it was given by values.
         name: what it was called in the record: its canonical text, or as it was given.
-        ends: of given values, the numbers that the least and the greatest one stand for.
+        shown_range: of given values, the numbers that the least and the greatest one stand for.
     """
 
     answer: Answer
@@ -59,14 +59,14 @@ class LoggedRound:
     who: str | None
     request_id: str | None
     name: str | None = None
-    ends: tuple[float, float] | None = None
+    shown_range: tuple[float, float] | None = None
 
     @property
     def estimate(self) -> Finding | None:
         """Value and interval in the question's own units; None where they are those of the answer."""
-        if self.ends is None:
+        if self.shown_range is None:
             return None
-        (low, high), answer = self.ends, self.answer.as_share()
+        (low, high), answer = self.shown_range, self.answer.as_share()
         value, least, most = (low + (high - low) * number for number in (answer.value, answer.low, answer.high))
         return Finding(self.question, value, least, most, (self.answer,))
 
@@ -106,17 +106,17 @@ class LoggedRound:
         """Everything that readers see, ready for JSON."""
         more = {"time": self.time, "who": self.who, "request_id": self.request_id}
         shown = {}
-        if (estimate := self.estimate) is not None and self.ends is not None:
+        if (estimate := self.estimate) is not None and self.shown_range is not None:
             ends = {"value": number_or_null(estimate.value), "low": estimate.low, "high": estimate.high}
-            shown = {"ends": list(self.ends), "estimate": ends}
+            shown = {"shown_range": list(self.shown_range), "estimate": ends}
         return {**self.answer.to_dict(), "question": self.question, **more, **shown}
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> LoggedRound:
         """The same again, equal to the bit."""
         more = (given["question"], given["time"], given["who"], given["request_id"])
-        ends = given.get("ends")
-        return cls(Answer.from_dict(given), *more, ends=None if ends is None else (ends[0], ends[1]))
+        shown = given.get("shown_range")
+        return cls(Answer.from_dict(given), *more, shown_range=None if shown is None else (shown[0], shown[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class LoggedQuestion(JsonResult):
     @property
     def answer(self) -> Answer | None:
         """The answer of a question that is a single round; None of a statistic, and of one in units of its own."""
-        return self.parts[0].answer if self.finding is None and self.parts[0].ends is None else None
+        return self.parts[0].answer if self.finding is None and self.parts[0].shown_range is None else None
 
     @property
     def estimate(self) -> Finding | None:
@@ -461,7 +461,7 @@ def logged_round(past: Round, at: AskedBy) -> LoggedRound:
         question = past.title
     else:
         question = "values given as arrays" if past.name is None else f"values named {past.name!r}"
-    return LoggedRound(past.answer, question, at.time, at.who, at.request_id, past.name, past.ends)
+    return LoggedRound(past.answer, question, at.time, at.who, at.request_id, past.name, past.shown_range)
 
 
 def logged_finding(after: int, finding: RecordedFinding, at: AskedBy) -> LoggedFinding:

@@ -88,7 +88,7 @@ class Round:
         charge: what the outcome costs all later claims.
         counts: of a yes/no question, the least and the largest number of yes with this outcome.
         title: of a question given by values, what people read of it.
-        ends: of a question with a title, the numbers that its least and its greatest value stand for.
+        shown_range: of a question with a title, the numbers that its least and its greatest value stand for.
     """
 
     answer: Answer
@@ -102,7 +102,7 @@ class Round:
     charge: float = 0.0
     counts: tuple[int, int] | None = None
     title: str | None = None
-    ends: tuple[float, float] | None = None
+    shown_range: tuple[float, float] | None = None
 
     @property
     def is_text(self) -> bool:

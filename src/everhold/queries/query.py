@@ -149,15 +149,15 @@ class Values:
         reference: the same question on the public reference rows, of the same kind.
         name: a public identity; asking the same name again returns the recorded answer instead of a new round.
         title: what the record shows people, a public fact; it tells no question from another.
-        ends: the numbers that the least and the greatest value (-1 and 1) stand for, so that the record shows answers in
-            units of people's own. Like a title, it tells no question from another.
+        shown_range: the numbers that the least and the greatest value (-1 and 1) stand for, so that the record shows answers
+            in units of people's own. Like a title, it tells no question from another.
     """
 
     sample: ArrayLike | None = field(default=None, kw_only=True, repr=False)
     reference: ArrayLike = field(kw_only=True, repr=False)
     name: str | None = field(default=None, kw_only=True)
     title: str | None = field(default=None, kw_only=True)
-    ends: tuple[float, float] | None = field(default=None, kw_only=True)
+    shown_range: tuple[float, float] | None = field(default=None, kw_only=True)
     repeatable: bool = field(default=False, init=False)
     text: bool = field(default=False, init=False)
     yes_no: bool = field(default=False, init=False)

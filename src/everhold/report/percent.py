@@ -24,7 +24,7 @@ def with_to(interval: str) -> str:
 
 def value_and_interval(entry: LoggedQuestion | LoggedAct | LoggedRound) -> tuple[str, str]:
     """Value and interval of a line of the log: shares in per cent, everything else as the record has it."""
-    if isinstance(entry, LoggedRound) and entry.ends is not None:
+    if isinstance(entry, LoggedRound) and entry.shown_range is not None:
         return entry.value_text, with_to(entry.interval_text)
     answer = entry.answer if not isinstance(entry, LoggedAct) else entry.certified
     if answer is not None and answer.scale == "share":

@@ -343,7 +343,7 @@ def _is_date(result: Answer | Finding) -> bool:
 
 def bar(logged: LoggedQuestion | LoggedAct | LoggedRound) -> Markup:
     """A line of the log, drawn small; a statistic around its own interval."""
-    answer = None if isinstance(logged, LoggedRound) and logged.ends is not None else logged.answer
+    answer = None if isinstance(logged, LoggedRound) and logged.shown_range is not None else logged.answer
     if answer is not None:
         bottom = 0.0 if answer.scale == "share" else -1.0
         return Markup(interval_svg(answer.value, answer.low, answer.high, bottom=bottom, top=1.0, wide=120.0))

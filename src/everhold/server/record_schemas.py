@@ -65,7 +65,7 @@ class QuestionOut(BaseModel):
     who: str | None
     request_id: str | None
     parts: list[RoundOut] = Field(description="The rounds that a statistic was made of.")
-    ends: list[float] | None = Field(
+    shown_range: list[float] | None = Field(
         default=None, description="Of given values: what the least and the greatest one stand for, in units of their own."
     )
     estimate: EndsOut | None = Field(

@@ -158,7 +158,7 @@ class TryOuts:
             if not isinstance(question, str):
                 await arun(as_statistic(question).steps(self.declared), rehearsed)
         journal = self._holdout.session.journal
-        return parts, sum(1 for name in dict.fromkeys(names) if journal.read_as(name) is None)
+        return parts, sum(1 for name in dict.fromkeys(names) if journal.narrowest_reading(name) is None)
 
     async def _rehearsed(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         """The parts of a statistic, as they would be answered if nothing surprised."""

@@ -62,7 +62,7 @@ class ComparisonActs(ActQuestions):
             questions = self.checked([first, second])
         parts = 2
         if (pair := self._pair(questions, given)) is None:
-            earlier = self._session.journal.requested_act(asked_by.request_id)
+            earlier = self._session.journal.act_of_request(asked_by.request_id)
             if earlier is None:
                 self.require_one_batch(questions)
             parts = self._count(questions) if earlier is None else earlier.begun.options.get("parts", 0)

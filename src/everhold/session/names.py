@@ -75,10 +75,10 @@ def require_batch(
     """One name for one question, and one request id, before anything of a batch is charged."""
     seen: dict[str, str | None] = {}
     for query, request_id in zip(queries, requests, strict=True):
-        earlier = journal.requested(request_id)
+        earlier = journal.round_of_request(request_id)
         if earlier is not None:
             require_round(mechanism, query, earlier, request_id)
-        elif (named := journal.named(query.name)) is not None:
+        elif (named := journal.narrowest_answer(query.name)) is not None:
             require_same(mechanism, query, named)
         if query.name is not None and not query.text:
             values = identity(mechanism, query)
@@ -98,10 +98,12 @@ def require_name(query: Query) -> None:
 
 
 def require_title(query: Query) -> None:
-    """Refuse a title that cannot be written, or that could be taken for a question given as text; and ends without one."""
-    title, ends = getattr(query, "title", None), getattr(query, "ends", None)
-    if ends is not None and (title is None or not is_range(ends)):
-        raise QuestionError(f"ends is {ends!r}. Expected two numbers in order, such as (0.0, 100.0), together with a title.")
+    """Refuse a title that cannot be written or could be taken for a question given as text, and a range without one."""
+    title, shown = getattr(query, "title", None), getattr(query, "shown_range", None)
+    if shown is not None and (title is None or not is_range(shown)):
+        raise QuestionError(
+            f"shown_range is {shown!r}. Expected two numbers in order, such as (0.0, 100.0), together with a title."
+        )
     if title is None:
         return
     if not isinstance(title, str) or not 0 < len(title) <= 1000 or looks_like_text(title):

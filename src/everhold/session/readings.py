@@ -76,7 +76,7 @@ def read_parts(
 
 def _require_no_ask(journal: Journal, request_ids: Sequence[str | None]) -> None:
     for request_id in request_ids:
-        if (earlier := journal.requested(request_id)) is not None and earlier.act.kind == "ask":
+        if (earlier := journal.round_of_request(request_id)) is not None and earlier.act.kind == "ask":
             raise RequestConflict(
                 f"request id {request_id!r} belongs to an ask (round {earlier.number}). Expected a new id for a reading. "
                 "Nothing was charged."
@@ -91,11 +91,11 @@ def _unread(
     seen: set[str] = set()
     indices: list[int] = []
     for index, (query, request_id) in enumerate(zip(queries, request_ids, strict=True)):
-        earlier = journal.read_as(query.name)
+        earlier = journal.narrowest_reading(query.name)
         if earlier is not None:
             require_same(session.mechanism, query, earlier)
         done = earlier is not None and (kind == "read" or journal.closing_reading(query.name) is not None)
-        if done or journal.requested(request_id) is not None or query.name in seen:
+        if done or journal.round_of_request(request_id) is not None or query.name in seen:
             continue
         indices.append(index)
         if query.name is not None:
@@ -122,8 +122,8 @@ def _read(
 
 def _recorded(journal: Journal, kind: ReadingKind, number: int | None, query: Query, asked_by: AskedBy) -> Answer:
     """The answer of a reading that is in the record, made now or earlier."""
-    past = journal[number] if number is not None else journal.requested(asked_by.request_id)
-    past = past or (journal.read_as(query.name) if kind == "read" else journal.closing_reading(query.name))
+    past = journal[number] if number is not None else journal.round_of_request(asked_by.request_id)
+    past = past or (journal.narrowest_reading(query.name) if kind == "read" else journal.closing_reading(query.name))
     if past is None:
         raise LedgerError("a reading is not where it was recorded. Open the study again.")
     journal.add_repeat(past.number, asked_by)

@@ -213,7 +213,7 @@ class Recorder(Generic[P]):
                 self.mechanism.charge(proposal, outcome),
                 self.mechanism.counts(proposal, outcome),
                 getattr(without_values(query), "title", None),
-                getattr(without_values(query), "ends", None),
+                getattr(without_values(query), "shown_range", None),
             )
             self.journal.add_round(new_round, decided.asked_by)
         elif self.journal[proposal.round].answer is not decided.answer:
@@ -282,14 +282,14 @@ class Recorder(Generic[P]):
             require: refuses the act by what has been disclosed until now; nothing comes between it and the act.
         """
         with self.turn():
-            if (earlier := self.journal.requested_act(asked_by.request_id)) is not None:
+            if (earlier := self.journal.act_of_request(asked_by.request_id)) is not None:
                 if not earlier.begun.is_same_act(begun):
                     raise RequestConflict(
                         f"request id {asked_by.request_id!r} belongs to another act. Expected a new id for a new act. "
                         "Nothing was charged."
                     )
                 return earlier.done.result
-            if self.journal.requested(asked_by.request_id) is not None:
+            if self.journal.round_of_request(asked_by.request_id) is not None:
                 raise RequestConflict(
                     f"request id {asked_by.request_id!r} belongs to a question. Expected a new id for a new act. "
                     "Nothing was charged."

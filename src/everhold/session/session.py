@@ -247,7 +247,7 @@ class Session(Generic[P]):
 
     def _checked(self, query: Query) -> Query:
         """A question of a batch, evaluated once on the public rows; given values are checked on both sides."""
-        if query.text or self._journal.named(query.name) is not None:
+        if query.text or self._journal.narrowest_answer(query.name) is not None:
             return query
         query = self.mechanism.prepare(query)
         if self.mechanism.fresh or not query.repeatable:
@@ -301,16 +301,16 @@ class Session(Generic[P]):
         if self.mechanism.closed or self.recorder.shield.private:  # a private study reads rows when a question is paid for
             return {}, {}
         return self.scanner.scan(
-            {query.name: query for query in queries if query.text and self._journal.named(query.name) is None}
+            {query.name: query for query in queries if query.text and self._journal.narrowest_answer(query.name) is None}
         )
 
     def _answer(self, query: Query, asked_by: AskedBy, act: RoundAct, scanned: SumsByName) -> Answer:
         """Answer one query without flushing. `scanned`: private sums that a scan of the batch already computed."""
         mechanism = self.mechanism
-        if (earlier := self._journal.requested(asked_by.request_id)) is not None:
+        if (earlier := self._journal.round_of_request(asked_by.request_id)) is not None:
             require_round(mechanism, query, earlier, asked_by.request_id)
             return earlier.answer
-        if (earlier := self._journal.named(query.name)) is not None:
+        if (earlier := self._journal.narrowest_answer(query.name)) is not None:
             require_same(mechanism, query, earlier)
             self._journal.add_repeat(earlier.number, asked_by)
             return earlier.answer
@@ -332,7 +332,9 @@ class Session(Generic[P]):
 
         What is in the record is returned again.
         """
-        if (account := self.recorder.privacy) is None or all(self._journal.named(name) is not None for name in names):
+        if (account := self.recorder.privacy) is None or all(
+            self._journal.narrowest_answer(name) is not None for name in names
+        ):
             return ""
         if not account.surprises_left:
             readings = f"{account.readings_left:,} reading{'' if account.readings_left == 1 else 's'}"

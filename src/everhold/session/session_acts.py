@@ -164,7 +164,7 @@ class SessionActs(ComparisonActs):
 
     def _check(self, questions: Sequence[Any], request_id: str | None) -> None:
         """Find what is wrong with questions on the public side, before anything is recorded."""
-        if self._session.journal.requested_act(request_id) is not None:
+        if self._session.journal.act_of_request(request_id) is not None:
             return  # it was done: what is recorded is returned, also after the last act
 
         # Texts were checked.
