@@ -105,6 +105,21 @@ def test_questions_to_a_gate_are_refused_by_its_name(tmp_path):
     assert "is a gate, which answers no questions" in " ".join(found.output.split())
 
 
+def test_its_status_is_that_of_a_gate_and_its_page_is_a_page(tmp_path):
+    path = tmp_path / "g.everhold"
+    Gate.create(path, cases()).release()
+    found = CliRunner().invoke(app, ["status", str(path)])
+    assert found.exit_code == 0
+    assert "0 checks, 0 promotions" in found.output
+    assert "reading" not in found.output
+    refused = CliRunner().invoke(app, ["certificate", str(path), "--out", str(tmp_path / "g.pdf")])
+    assert refused.exit_code == 4
+    assert "Expected a page" in " ".join(refused.output.split())
+    assert not (tmp_path / "g.pdf").exists()
+    written = CliRunner().invoke(app, ["certificate", str(path), "--out", str(tmp_path / "g.html")])
+    assert written.exit_code == 0, written.output
+
+
 def test_one_of_a_thing_is_one(tmp_path):
     with Gate.create(tmp_path / "g.everhold", cases(), generation=3) as gate:
         gate.check(improved(cases()))

@@ -56,6 +56,9 @@ def status(study: Study, as_json: AsJson = False, server: ServerAt = None, token
     if as_json:
         typer.echo(json.dumps(facts))
         return
+    if file.first_record.kind == "gate":
+        say(f"{file.path} is a gate.\n{eh.Gate(study).status()}")
+        return
     _say_facts(str(file.path), facts)
     if file.first_record.kind == "study":
         say(repr(file.first_record.schema))
@@ -236,6 +239,8 @@ def certificate(
         raise eh.SettingError(f"{page} ends in .json, where the data goes. Expected a page, such as certificate.html.")
     for path in (page, data):
         _require_free(path, study)
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise eh.SettingError(f"--out is {page}. Expected a page, such as certificate.html: print that for a PDF.")
     content = certificate_json(file, checked, about)
     if sign is not None:
         content = signature.sign(content, sign)

@@ -200,8 +200,8 @@ def predicted(model: Any, features: Any, output: str, classes: NDArray[Any], pos
     if not hasattr(model, "predict"):
         if not callable(model):
             raise QuestionError(
-                f"a {type(model).__name__} cannot predict. Expected a fitted model with predict(X), or a function of X. "
-                "Nothing was charged."
+                f"a {type(model).__name__} cannot predict. Expected a fitted model with predict(X), or a function of X; for "
+                "predictions that were made elsewhere there is test.score_predictions(...). Nothing was charged."
             )
         return np.asarray(model(features))
     if output in ("labels", "values"):

@@ -25,7 +25,7 @@ TEXTS = {
         "private rows, rounded, and it costs several nats."
     ),
     "Reading": (
-        "The private rows' own value with a narrow interval (`read`, `read_many`). What is disclosed is a *cell*, a "
+        "The private rows' own value, up to rounding, with a narrow interval (`read`, `read_many`). What is disclosed is a *cell*, a "
         "short range that contains the value, and that makes later intervals wider."
     ),
     "Interval": (
