@@ -332,16 +332,17 @@ class Session(Generic[P]):
 
         What is in the record is returned again.
         """
-        if (account := self.recorder.privacy) is None or all(
-            self._journal.narrowest_answer(name) is not None for name in names
-        ):
+        with self.recorder.turn():  # what is not durable yet is nobody's to see
+            if (account := self.recorder.privacy) is None or all(
+                self._journal.narrowest_answer(name) is not None for name in names
+            ):
+                return ""
+            if not account.surprises_left:
+                readings = f"{account.readings_left:,} reading{'' if account.readings_left == 1 else 's'}"
+                return f"the privacy budget pays for no further surprise, which any question may be; it pays for {readings}"
+            if self._caps is not None and not self._caps.left(self._journal, who):
+                return f"{who or 'this name'} has caused all the surprises, readings and choices that each name may cause"
             return ""
-        if not account.surprises_left:
-            readings = f"{account.readings_left:,} reading{'' if account.readings_left == 1 else 's'}"
-            return f"the privacy budget pays for no further surprise, which any question may be; it pays for {readings}"
-        if self._caps is not None and not self._caps.left(self._journal, who):
-            return f"{who or 'this name'} has caused all the surprises, readings and choices that each name may cause"
-        return ""
 
     def record_finding(self, statistic: Statistic[Any], result: Any, asked_by: AskedBy) -> None:
         """Record a statistic whose parts were answered, before its result is returned. One question is its own record."""
