@@ -97,8 +97,10 @@ def test_without_the_gate_every_word_is_accepted():
 def test_a_gate_that_is_used_up_ends_the_search(tmp_path):
     from everhold.adapters.gepa import PromotedByGate
 
-    gate = eh.Gate.create(tmp_path / "few.everhold", {"a": 0, "b": 1, "c": 0})
-    criterion = PromotedByGate(gate, lambda candidate: {"a": 1, "b": 1, "c": 1})
+    cases = {f"case-{k}": k % 2 for k in range(60)}
+    gate = eh.Gate.create(tmp_path / "ended.everhold", cases)
+    gate.finish()
+    criterion = PromotedByGate(gate, lambda candidate: dict.fromkeys(cases, 1))
     result = gepa.optimize(
         seed_candidate={"prompt": "answer"},
         trainset=list(range(6)),

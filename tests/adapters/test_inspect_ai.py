@@ -87,9 +87,9 @@ def test_logs_are_outcomes(tmp_path, log_format):
 WITHOUT = """
 import sys
 from everhold.gate import outcome_files
-formats.find_spec = lambda name: None
+outcome_files.find_spec = lambda name: None
 try:
-    print(sorted((case, sum(runs)) for case, runs in formats.read_outcomes(sys.argv[1]).runs.items()))
+    print(sorted((case, sum(runs)) for case, runs in outcome_files.read_outcomes(sys.argv[1]).runs.items()))
 except Exception as error:
     print(type(error).__name__, error)
 """

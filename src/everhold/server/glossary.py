@@ -25,8 +25,8 @@ TEXTS = {
         "private rows, rounded, and it costs several nats."
     ),
     "Reading": (
-        "The private rows' own value, up to rounding, with a narrow interval (`read`, `read_many`). What is disclosed is a *cell*, a "
-        "short range that contains the value, and that makes later intervals wider."
+        "The private rows' own value, up to rounding, with a narrow interval (`read`, `read_many`). What is disclosed is "
+        "a *cell*, a short range that contains the value, and that makes later intervals wider."
     ),
     "Interval": (
         "The range `[low, high]` that comes with each answer. All intervals of a session are *simultaneously valid*: "
