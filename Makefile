@@ -78,7 +78,7 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	@touch $@
 
 # Whole sessions, games and simulations test mathematics and crashes: no interface of a dependency that others do not use.
-WITHOUT_SESSIONS := --ignore tests/validity --ignore tests/games --ignore tests/benchmarks --ignore tests/simulation
+WITHOUT_SESSIONS := $(addprefix --ignore tests/,validity games benchmarks simulation faults gate contract)
 
 test-oldest: $(OLDEST)/.ready  ## all but slow tests and sessions, with the oldest allowed version of every dependency
 	@$(OLDEST)/bin/python -m pytest -n $(JOBS) -m "not slow and not browser" $(WITHOUT_SESSIONS) $(OLDEST_WARNINGS)

@@ -131,9 +131,9 @@ def test_control_a_request_that_is_not_recognised_is_caught(tmp_path, monkeypatc
     """It is answered twice. (The same reading is recognised by its question too.)"""
     one = Deed(1, 1, kind)
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "requested_act", lambda *_: None)
-        patch.setattr(Journal, "requested", lambda *_: None)
-        patch.setattr(Journal, "named", lambda *_: None)
+        patch.setattr(Journal, "act_of_request", lambda *_: None)
+        patch.setattr(Journal, "round_of_request", lambda *_: None)
+        patch.setattr(Journal, "narrowest_answer", lambda *_: None)
         paths = []
         for path, seen in lives(tmp_path, one):
             with suppress(eh.QuestionError):  # a second certificate of the same round is not narrower

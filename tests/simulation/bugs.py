@@ -36,7 +36,7 @@ def lost_flush() -> AbstractContextManager[Any]:
 
 def double_answer() -> AbstractContextManager[Any]:
     """Request ids are forgotten: who asks again is answered, and charged, again."""
-    return patch.multiple(Journal, requested=_nothing, requested_act=_nothing)
+    return patch.multiple(Journal, round_of_request=_nothing, act_of_request=_nothing)
 
 
 def _nothing(journal: Journal, request_id: str | None) -> None:
