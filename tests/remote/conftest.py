@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 
 import pytest
 
 from tests.remote.postgres_server import PostgresServer, binaries
 from tests.remote.spark_server import SparkServer, why_missing
+
+if threading.current_thread() is threading.main_thread():  # the servers of tests end with them, whoever ends these
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 REQUIRED = os.environ.get("EVERHOLD_REQUIRE", "").split(",")
 """Servers that must be there: continuous integration sets it, so that a missing one is a failure."""
