@@ -48,7 +48,7 @@ _CODES: tuple[tuple[type[EverholdError], int], ...] = (
 
 
 class _Screen(Console):
-    """Ends quietly where whoever reads the output has seen enough; not with 1, which is a gate's verdict."""
+    """Ends quietly where the reader of the output has seen enough; not with 1, which is a gate's verdict."""
 
     def on_broken_pipe(self) -> None:
         """The reader is gone."""

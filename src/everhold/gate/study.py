@@ -77,7 +77,7 @@ class GateStudy:
                     holdout.pause()
 
     def ready(self) -> Holdout:
-        """The study with its newest record, open. For a turn; whoever calls it pauses the study."""
+        """The study with its newest record, open. For a turn; its caller pauses the study."""
         self.waiting.settle()
         if self._holdout is not None and self._holdout.usable:
             try:
