@@ -25,7 +25,7 @@ from everhold.queries.expression.tree import (
     Truth,
     operands,
 )
-from everhold.queries.expression.values import LARGEST, LONGEST_TEXT, SMALLEST, date_of
+from everhold.queries.expression.values import LARGEST, LONGEST_TEXT, SMALLEST, date_of, truth_of
 
 __all__ = ["ASKED", "MOST_ITEMS", "RECORDED", "Limits", "Words", "parse"]
 
@@ -321,7 +321,12 @@ class _Parser:
             return self.part(Test(op, (left, right), at=token.at))  # type: ignore[arg-type]
         if op in (">", ">="):
             return self.part(Test("<" if op == ">" else "<=", (right, left), at=token.at))
-        equal = self.part(Test("=", (left, right), at=token.at))
+        if isinstance(left, Truth):
+            left, right = right, left
+        if isinstance(right, Truth) and not isinstance(left, Truth | Null):  # smoker = TRUE is smoker
+            equal = left if right.value else self.part(Logic("not", (left,), at=token.at))
+        else:
+            equal = self.part(Test("=", (left, right), at=token.at))
         return equal if op in ("=", "==") else self.part(Logic("not", (equal,), at=token.at))
 
     def predicate(self, left: Node) -> Node:
@@ -381,6 +386,8 @@ class _Parser:
             if not self.accept(","):
                 break
         self.expect(")")
+        if isinstance(items[0], Truth) and len({item.value for item in items if isinstance(item, Truth)}) == 1:
+            return self.compare(Lexeme("op", "=", token.at), left, items[0])
         return self.part(Test("in", (left, *items), at=token.at))
 
     def arithmetic(self, token: Lexeme, left: Node, right: Node) -> Node:
@@ -486,11 +493,13 @@ class _Parser:
         if isinstance(right, Null):
             return left, replace(right, kind=left.kind)
         if left.kind != right.kind:
+            left, right = _as_truth(left, right), _as_truth(right, left)
+        if left.kind != right.kind:
             hint = ""
             if isinstance(left, Test) and token.value in _COMPARISONS:
                 hint = " Join two comparisons with AND: 0 < x AND x < 1."
             elif "boolean" in (left.kind, right.kind):
-                hint = " Write the column alone, or with NOT."
+                hint = " Write the column alone, or with NOT; or compare it with 'yes' or 'no'."
             elif isinstance(left, Text) or isinstance(right, Text):
                 hint = " Write numbers without quotes."
             elif isinstance(left, Number) or isinstance(right, Number):
@@ -540,6 +549,14 @@ class _Parser:
         """Fail for an expression that could overflow or underflow."""
         if self._strict and (fault := out_of_range(node)) is not None:
             self.fail(node, fault)
+
+
+def _as_truth(node: Node, beside: Node) -> Node:
+    """A constant beside a yes/no column as TRUE or FALSE, if it is a word or number that files write for them."""
+    if isinstance(node, Text | Number) and isinstance(beside, Column) and beside.kind == "boolean":
+        truth = truth_of(node.value)
+        return node if truth is None else Truth(truth, at=node.at)
+    return node
 
 
 def _counted(node: Node) -> tuple[Node, ...]:
