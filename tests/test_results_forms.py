@@ -306,6 +306,14 @@ class TestPictures:
         assert differing(now[::-1], then) > 0.01  # positive control: upside down
 
 
+def test_a_file_name_in_place_of_axes_is_refused(holdout):
+    for wrong, more in (("a.png", r"savefig\('FILE.png'\)"), (7, "Expected axes of matplotlib")):
+        with pytest.raises(eh.SettingError, match=more):
+            holdout.plot(wrong)
+        with pytest.raises(eh.SettingError, match=more):
+            eh.forest({"one": holdout.ask("smoker")}, ax=wrong)
+
+
 def drawn(name):
     """Each kind of picture, from fixed numbers: the axes of `eh.forest`, `holdout.plot`, `test.plot` and `plan.plot`."""
     share = [eh.Answer(0.1 * i, 0.1 * i - 0.05, 0.1 * i + 0.08, i == 3, i, 5.0, "share") for i in (1, 2, 3, 4)]

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from math import isfinite
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from everhold.errors import MissingExtra, SettingError
+from everhold.errors import DataError, MissingExtra, SettingError
 from everhold.results import axis_around, moment_text
 
 if TYPE_CHECKING:
     from everhold.results import Estimate
 
-__all__ = ["Point", "forest", "legend", "panels", "session_figure", "widths_figure"]
+__all__ = ["Point", "draw_session", "forest", "legend", "new_figure", "panels", "session_figure", "widths_figure"]
 
 _QUIET, _SURPRISE, _READ, _PRICE, _GREY = "#2563eb", "#c2410c", "#7c3aed", "#047857", "#9ca3af"
 _MOST_LINES = 200
@@ -34,6 +36,12 @@ class Point(NamedTuple):
     price: float
     kind: str
 
+    @classmethod
+    def of(cls, share: Any) -> Point:
+        """An answer on the scale of a share: `answer.as_share()`."""
+        kind = "surprise" if share.surprise else "quiet" if share.act == "ask" else "read"
+        return cls(share.round, share.value, share.low, share.high, share.price, kind)
+
 
 def _axes(
     ax: Any, wide: float, high: float, rows: int = 1, ratios: Sequence[float] | None = None, *, shared: bool = True
@@ -42,7 +50,7 @@ def _axes(
     if find_spec("matplotlib") is None:
         raise MissingExtra("a plot", "plot")
     if ax is not None:
-        return [ax]
+        return _given(ax)
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
@@ -50,6 +58,16 @@ def _axes(
     )
     del figure
     return [row[0] for row in axes]
+
+
+def _given(ax: Any) -> list[Any]:
+    """A caller's axes, one or several."""
+    axes = list(ax) if isinstance(ax, list | tuple) else [ax]
+    for one in axes:
+        if not hasattr(one, "set_xlim"):
+            hint = " To write a file: plot().figure.savefig('FILE.png')." if isinstance(one, str | PathLike) else ""
+            raise SettingError(f"ax is {one!r}. Expected axes of matplotlib, or nothing for a new figure.{hint}")
+    return axes
 
 
 def _plain(ax: Any) -> None:
@@ -186,7 +204,10 @@ def legend(ax: Any, sources: Sequence[str]) -> None:
 
 
 def session_figure(points: Sequence[Point], *, title: str = "", ax: Any = None) -> Any:
-    """Answers with their intervals over rounds, and the price below them. Returns the axes of the answers."""
+    """Answers with their intervals over rounds, and the price below them. Returns the axes of the answers.
+
+    `ax`: matplotlib's axes of the answers, or a pair: of the answers and of the price.
+    """
     axes = _axes(ax, 9.0, 5.0, 2, (3.0, 1.0))
     top = axes[0]
     for kind, colour, words in (
@@ -218,6 +239,30 @@ def session_figure(points: Sequence[Point], *, title: str = "", ax: Any = None) 
         low.grid(axis="y", color="#e5e7eb")
         _plain(low)
     return top
+
+
+def draw_session(points: Sequence[Point], path: Path, *, title: str = "") -> None:
+    """The session's picture in a file, whose ending says which kind: png, svg, pdf."""
+    figure = new_figure(path, (9.0, 5.0))
+    session_figure(points, title=title, ax=list(figure.subplots(2, 1, sharex=True, height_ratios=(3.0, 1.0))))
+    figure.savefig(path, dpi=150)
+
+
+def new_figure(path: str | Path, size: tuple[float, float]) -> Any:
+    """A figure of matplotlib for a file, without a window.
+
+    Raises:
+        MissingExtra: without matplotlib.
+        DataError: matplotlib does not know the kind of file.
+    """
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("a picture", "plot")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    if Path(path).suffix.lstrip(".").lower() not in figure.canvas.get_supported_filetypes():
+        raise DataError(f"{path} is no picture that can be drawn. Expected a name that ends in .png, .svg or .pdf.")
+    return figure
 
 
 def widths_figure(widths: Mapping[str, float], *, chosen: str = "", title: str = "", ax: Any = None) -> Any:

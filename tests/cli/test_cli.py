@@ -107,6 +107,9 @@ class TestWholeStudy:
         assert "http" not in page.replace("http://www.w3.org/2000/svg", ""), "a certificate stands alone"
         assert json.loads((folder / "c.json").read_text())["audit"]["ok"]
         assert run("plot", study, "--out", "s.svg").exit_code == 0
+        for kind, first in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
+            assert run("plot", study, "--out", f"s.{kind}").exit_code == 0
+            assert (folder / f"s.{kind}").read_bytes().startswith(first)
         assert (folder / "s.svg").read_text().startswith("<svg")
 
     def test_the_page_and_the_library_say_the_same(self, study):
@@ -192,7 +195,7 @@ class TestMistakes:
             (["certificate", "study.everhold", "--out", "/nonexistent/x.html"], 4, "could not be read or written"),
             (["ask", "study.everhold", "--file", "latin1.txt"], 4, "could not be read or written"),
             (["status", "patients.csv"], 5, "is not an everhold study"),
-            (["plot", "study.everhold", "--out", "x.png"], 4, "is not an SVG file"),
+            (["plot", "study.everhold", "--out", "x.tiger"], 4, "ends in .png, .svg or .pdf"),
             (["schema", "nothing.csv"], 4, "there is no file"),
             (["plan", "--rounds", "3"], 4, "plan needs rows"),
             (["frobnicate"], 2, "frobnicate"),

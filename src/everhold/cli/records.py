@@ -20,6 +20,7 @@ from everhold.clock import timestamp
 from everhold.gate.audit import GateAudit
 from everhold.gate.files import beside
 from everhold.ledger.reader import LoggedAct, LoggedQuestion, LoggedRound, read_study
+from everhold.plots import Point, draw_session
 from everhold.report import signature
 from everhold.report.certificate import AboutStudy, certificate_html, certificate_json, cite, guarantee
 from everhold.report.facts import budget_facts, study_facts
@@ -323,7 +324,9 @@ def _of_another_study(certificate: dict[str, Any], study: Path) -> str | None:
 @guarded
 def plot(
     study: Study,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="An SVG file; <study>.svg if left out.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A file: .svg, .png or .pdf; <study>.svg if left out.")
+    ] = None,
 ) -> None:
     """Draw the session: answers with intervals over rounds, surprises, the price.
 
@@ -333,10 +336,12 @@ def plot(
     """
     file = read_study(study)
     path = out or study.with_suffix(".svg")
-    if path.suffix.lower() != ".svg":
-        raise eh.SettingError(f"{path} is not an SVG file. Expected a name that ends in .svg; browsers and editors open it.")
     _require_free(path, study)
-    path.write_text(session_svg(file.rounds, title=f"{study.stem}: {counted(len(file.rounds), 'round')}"), encoding="utf-8")
+    title = f"{study.stem}: {counted(len(file.rounds), 'round')}"
+    if path.suffix.lower() == ".svg":
+        path.write_text(session_svg(file.rounds, title=title), encoding="utf-8")
+    else:
+        draw_session([Point.of(past.answer.as_share()) for past in file.rounds], path, title=title)
     say(f"Wrote {path}")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.errors import DataError, MissingExtra
+from everhold.plots import new_figure
 from everhold.queries.price import price
 
 if TYPE_CHECKING:
@@ -33,14 +32,7 @@ def draw_price(score_price: ScorePrice, path: str | Path) -> None:
         MissingExtra: without matplotlib.
         DataError: matplotlib does not know the kind of file.
     """
-    if find_spec("matplotlib") is None:
-        raise MissingExtra("a picture", "plot")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    known = figure.canvas.get_supported_filetypes()
-    if Path(path).suffix.lstrip(".").lower() not in known:
-        raise DataError(f"{path} is no picture that can be drawn. Expected a name that ends in .png, .svg or .pdf.")
+    figure = new_figure(path, (10.0, 4.2))
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
     figure.suptitle(score_price.headline, x=0.01, ha="left", fontsize=12, fontweight="bold")
     _bars(left, score_price)

@@ -348,11 +348,7 @@ class Holdout:
 
     def plot(self, ax: Any = None) -> Any:
         """The session so far: answers with their intervals over rounds, and the price."""
-        points = []
-        for past in self.journal:
-            answer = past.answer.as_share()
-            kind = "surprise" if answer.surprise else "quiet" if answer.act == "ask" else "read"
-            points.append(Point(answer.round, answer.value, answer.low, answer.high, answer.price, kind))
+        points = [Point.of(past.answer.as_share()) for past in self.journal]
         return session_figure(points, title=f"{counted(self.rounds, 'round')}, {counted(self.surprises, 'surprise')}", ax=ax)
 
     def weight_floor(self, probability: float = 0.05) -> WeightFloor:
