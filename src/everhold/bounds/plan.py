@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Option", "Plan", "plan"]
 
 
+_PLAIN_TOO = "Mechanisms and acts without privacy: plan the same without it."
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One mechanism's numbers. Half-widths on the share scale, 0.05 meaning five percentage points.
@@ -83,7 +86,7 @@ class Plan(PlainResult):
             given.append(f"half-width {self.half_width:g} wanted")
         lines = [", ".join(given), ""]
         if self.private is not None:
-            lines += [str(self.private), "", "The same numbers without privacy; a private study has no last act:", ""]
+            return "\n".join([*lines, str(self.private), "", _PLAIN_TOO])
         lines.append(f"{'mechanism':<31}{'rows needed':>13}{'half-width':>12}   rests on")
         for option in self.options:
             mark = "→ " if option.mechanism == self.recommended else "  "
@@ -102,8 +105,7 @@ class Plan(PlainResult):
                     f"  {way.name:<52}{way.nats:>6.1f}{_width_text(way.half_width):>12}{_width_text(way.group):>15}   "
                     + (way.call or "no everhold needed")
                 )
-            whose = "both tables" if self.private is None else "both tables, without privacy"
-            lines += ["", f"Recommended, of {whose}:", self.advice]
+            lines += ["", "Recommended, of both tables:", self.advice]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -123,6 +125,8 @@ class Plan(PlainResult):
         return widths_figure(widths, chosen=self.recommended, title=title, ax=ax)
 
     def _repr_html_(self) -> str:
+        if self.private is not None:
+            return f"<pre>{escape(str(self))}</pre>"
         body = "".join(
             f"<tr style='font-weight:{'bold' if o.mechanism == self.recommended else 'normal'}'>"
             f"<td style='text-align:left'>{escape(o.mechanism)}</td><td>{_rows_text(o.rows_needed)}</td>"
@@ -134,7 +138,6 @@ class Plan(PlainResult):
             "<table><thead><tr><th>mechanism</th><th>rows needed</th><th>half-width</th><th>rests on</th></tr></thead>"
             f"<tbody>{body}</tbody></table><p>{whose}: <b>{escape(self.recommended)}</b>. {escape(self.reason)}</p>"
             + self._acts_html()
-            + ("" if self.private is None else f"<pre>{escape(str(self.private))}</pre>")
         )
 
     def _acts_html(self) -> str:

@@ -79,7 +79,7 @@ def _say_facts(name: str, facts: dict[str, Any]) -> None:
     draws = "rows" if facts["unit"] is None else "units"
     say(
         f"{name}: {counted(facts['rounds'], 'round')}{_for_questions(facts)}, {counted(facts['surprises'], 'surprise')}, "
-        f"{facts['acts']:,} other acts\n"
+        f"{counted(facts['acts'], 'other act')}\n"
         f"{_next_reading(facts)}\n"
         f"{_privacy_line(facts)}"
         f"{facts['rows']:,} private {draws}, confidence {facts['confidence']:g}, {facts['prior']}\n"
