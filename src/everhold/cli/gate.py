@@ -348,7 +348,8 @@ def registry(as_json: AsJson = False) -> None:
         return
     for study in studies:
         reason = f"; new budget: {study.reason}" if study.reason else ""
-        say(f"{study.created[:10]}  {study.kind}  {counted(study.rows, 'row')}  {study.path}{reason}")
+        kind, size = ("gate", "case") if study.kind == "gate" else (study.kind.replace("holdout", "study"), "row")
+        say(f"{study.created[:10]}  {kind:<7}  {counted(study.rows, size)}  {study.path}{reason}")
     if not studies:
         say("No study is registered.")
 

@@ -153,7 +153,7 @@ def _show_log(asked: Sequence[LoggedQuestion | LoggedAct], last: int, as_json: b
 def _say_entry(one: LoggedQuestion | LoggedAct | LoggedRound, question: str, *, full: bool = False, indent: int = 0) -> None:
     """One entry on two or three lines: what it was and when; what was asked; what was returned."""
     width, space = min(console.width, _WIDEST), " " * indent
-    head = f"{space}{one.round:>5,}  {one.kind_word}"
+    head = f"{space}{one.place:>5}  {one.kind_word}"
     when = one.time[:16].replace("T", " ") + (f"  {one.who}" if one.who else "")
     say(f"{head}{when:>{max(width - len(head), len(when) + 2)}}", style="bold")
     inner = f"{space}       "

@@ -113,6 +113,11 @@ class LoggedAct(JsonResult):
         return self.after
 
     @property
+    def place(self) -> str:
+        """The number that people refer to it by, as text: of a check; other acts have none."""
+        return f"{self.number:,}" if self.act == "check" else ""
+
+    @property
     def price(self) -> float:
         """The price in nats that it was made at, or of everything disclosed with it."""
         return (

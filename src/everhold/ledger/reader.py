@@ -81,6 +81,11 @@ class LoggedRound:
         return self.answer.interval if self.estimate is None else self.estimate.interval
 
     @property
+    def place(self) -> str:
+        """The number that people refer to it by, as text."""
+        return f"{self.round:,}"
+
+    @property
     def round(self) -> int:
         """Its number."""
         return self.answer.round
@@ -237,6 +242,11 @@ class LoggedQuestion(JsonResult):
     def kind_text(self) -> str:
         """What its value is, in words."""
         return next((part.answer.kind_text for part in self.parts if part.answer.surprise), self.parts[-1].answer.kind_text)
+
+    @property
+    def place(self) -> str:
+        """The number that people refer to it by, as text."""
+        return f"{self.round:,}"
 
     @property
     def round(self) -> int:

@@ -17,6 +17,8 @@ from everhold.report.percent import shown_cells, value_and_interval
 from everhold.results import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from everhold.ledger.audit import Audit
     from everhold.ledger.first_record import FirstRecord
     from everhold.ledger.reader import LoggedAct, StudyFile
@@ -152,7 +154,22 @@ def certificate_json(file: StudyFile, audit: Audit, about: AboutStudy | None = N
     }
 
 
-def _row(entry: LoggedQuestion | LoggedAct) -> str:
+def _table(log: Sequence[LoggedQuestion | LoggedAct], *, gate: bool) -> str:
+    """What was asked, line by line. Columns without content are left out."""
+    names = ("Check" if gate else "Round", "Question", "Verdict" if gate else "Answer", "Interval", "Kind", "Asked by")
+    lines = [(entry.surprise, _cells(entry)) for entry in log]
+    used = [place for place in range(len(names)) if place < 3 or any(cells[place] for _, cells in lines)]
+    head = "".join(f"<th>{names[place]}</th>" for place in used)
+    body = "".join(
+        f"<tr{' class=s' if surprise else ''}>"
+        + "".join(f'<td data-label="{names[place]}">{cells[place]}</td>' for place in used)
+        + "</tr>"
+        for surprise, cells in lines
+    )
+    return f'<table class="stack"><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>'
+
+
+def _cells(entry: LoggedQuestion | LoggedAct) -> tuple[str, ...]:
     """A question or an act as it was asked; the parts of a statistic unfold."""
     question = f"<code>{escape(entry.question)}</code>"
     if isinstance(entry, LoggedQuestion) and entry.finding is not None:
@@ -166,17 +183,8 @@ def _row(entry: LoggedQuestion | LoggedAct) -> str:
             ]
         if lines:
             question = f"<details><summary>{question}</summary><ul>{''.join(lines)}</ul></details>"
-    value, interval = value_and_interval(entry)
-    cells = (
-        ("Round", f"{entry.round:,}"),
-        ("Question", question),
-        ("Answer", escape(value)),
-        ("Interval", escape(interval)),
-        ("Kind", escape(entry.kind_text)),
-        ("Asked by", escape(entry.who or "")),
-    )
-    row = "".join(f'<td data-label="{label}">{cell}</td>' for label, cell in cells)
-    return f"<tr{' class=s' if entry.surprise else ''}>{row}</tr>"
+    value, interval = (escape(text) for text in value_and_interval(entry))
+    return entry.place, question, value, interval, escape(entry.kind_text), escape(entry.who or "")
 
 
 def _counts(file: StudyFile, budget: dict[str, Any]) -> list[tuple[str, str]]:
@@ -219,8 +227,8 @@ def certificate_html(file: StudyFile, audit: Audit, about: AboutStudy | None = N
     description = f"\n<p>{escape(about.description)}</p>" if about.description else ""
     rests_on = "".join(f"<li>{escape(assumption)}</li>" for assumption in assumptions(file.first_record))
     asked = file.log
-    rows = "".join(_row(entry) for entry in asked[-_SHOWN:])
-    left = f"<p>The last {_SHOWN:,} of {len(asked):,} questions.</p>" if len(asked) > _SHOWN else ""
+    done = "checks" if gate else "questions"
+    left = f"<p>The last {_SHOWN:,} of {len(asked):,} {done}.</p>" if len(asked) > _SHOWN else ""
     table = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -256,17 +264,21 @@ th, td {{ border-color: #374151; }} .ok {{ color: #34d399; }} .bad {{ color: #f8
 <h1>Certificate of {escape(title)}</h1>
 <p class="{"ok" if audit.ok else "bad"}"><strong>{verdict}.</strong> {escape(str(audit))}.</p>{description}
 <p>{escape(guarantee(file.first_record))}</p>
-<h2>Questions and answers</h2>{left}
-<table class="stack"><thead><tr><th>Round</th><th>Question</th><th>Answer</th><th>Interval</th><th>Kind</th>
-<th>Asked by</th></tr></thead>
-<tbody>{rows}</tbody></table>
+<h2>{"Checks and verdicts" if gate else "Questions and answers"}</h2>{left}
+{_table(asked[-_SHOWN:], gate=gate)}
 <h2>What this rests on</h2><ul>{rests_on}</ul>
 <h2>The study</h2><dl>{table}</dl>
 <h2>How to cite it</h2><p>{escape(cite(file))}</p>
 <h2>How to check it</h2><p>With the study's file and no private rows:
-<code>everhold audit {escape(quote(file.path.name))} --expect-head {escape(str(file.head))}</code></p>
-<h2>The session, round by round</h2>
-<div class="wide">{session_svg(file.rounds, title="Answers with their intervals")}</div>
-<div class="slim">{session_svg(file.rounds, title="Answers with their intervals", wide=_SLIM)}</div>
+<code>everhold audit {escape(quote(file.path.name))} --expect-head {escape(str(file.head))}</code></p>{_picture(file)}
 </body></html>
 """
+
+
+def _picture(file: StudyFile) -> str:
+    """The session, where it has rounds."""
+    if not file.rounds:
+        return ""
+    title = "Answers with their intervals"
+    wide, slim = session_svg(file.rounds, title=title), session_svg(file.rounds, title=title, wide=_SLIM)
+    return f'\n<h2>The session, round by round</h2>\n<div class="wide">{wide}</div>\n<div class="slim">{slim}</div>'
