@@ -63,14 +63,14 @@ class Found:
 class Prices:
     """The budget after t checks with k promotions, once for all runs."""
 
-    def __init__(self, generation: int, *, certified: bool) -> None:
-        self._generation, self._certified = generation, certified
+    def __init__(self, generation_size: int, *, certified: bool) -> None:
+        self._generation_size, self._certified = generation_size, certified
         self._after: dict[tuple[int, int], tuple[Budget, float]] = {}
         self._keep((0, 0), Budget(DELTA))
 
     def _keep(self, place: tuple[int, int], budget: Budget) -> None:
         if place not in self._after:
-            self._after[place] = budget, budget.promotion_price(self._generation)
+            self._after[place] = budget, budget.promotion_price(self._generation_size)
 
     def after(self, place: tuple[int, int], promoted: bool) -> tuple[int, int]:
         """The next place."""
@@ -78,7 +78,7 @@ class Prices:
         if following not in self._after:
             budget = self._after[place][0]
             outcome: Literal["promoted", "kept"] = "promoted" if promoted else "kept"
-            self._keep(following, budget.checked(outcome, self._generation, certified=self._certified))
+            self._keep(following, budget.checked(outcome, self._generation_size, certified=self._certified))
         return following
 
     def promotion(self, place: tuple[int, int]) -> float:
@@ -90,17 +90,17 @@ class Prices:
         return self._after[place][0].claim_price(LAST_SPEND, sides=1)
 
 
-def play(seed: int, cases: int, step: float, contract: Contract, *, runs: int, generation: int = 1) -> Found:
+def play(seed: int, cases: int, step: float, contract: Contract, *, runs: int, generation_size: int = 1) -> Found:
     """So many runs of 200 candidates. Cells: right by the first and now, right by the first only, now only, by neither."""
     rng = np.random.default_rng([seed, cases, round(1000 * step)])
     right = rng.binomial(cases, 0.5, runs)
     cells = np.stack([right, np.zeros_like(right), np.zeros_like(right), cases - right], axis=1)
     score, promoted = np.full(runs, 0.5), np.zeros(runs, dtype=np.int64)
     phantoms = np.zeros(runs, dtype=bool)
-    prices = Prices(generation, certified=contract == "each")
+    prices = Prices(generation_size, certified=contract == "each")
     places = [(0, 0)] * runs
-    for _ in range(LOOKS // generation):
-        is_better = rng.random((runs, generation)) < BETTER
+    for _ in range(LOOKS // generation_size):
+        is_better = rng.random((runs, generation_size)) < BETTER
         steps = np.where(is_better, step, 0.0)
         gained = np.minimum(0.5 * (CHANGED + steps), 1.0 - score[:, None])
         lost = np.clip(gained - steps, 0.0, score[:, None])
@@ -162,10 +162,10 @@ def _table(runs: int) -> list[Line]:
     for cases in CASES:
         for points in POINTS:
             step = points / 100
-            plan = eh.plan_gate(rows=cases, step=step, looks=LOOKS, generation=GENERATION)
+            plan = eh.plan_gate(rows=cases, step=step, looks=LOOKS, generation_size=GENERATION)
             plain, said, worst = play(1, cases, step, "mcnemar", runs=runs), [], 0
             for planned in plan.contracts:
-                found = play(1, cases, step, planned.certify, runs=runs, generation=planned.generation)
+                found = play(1, cases, step, planned.certify, runs=runs, generation_size=planned.generation_size)
                 worst = max(worst, int(found.phantoms.sum()))
                 certified = ""
                 if planned.certify == "final":

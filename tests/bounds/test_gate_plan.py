@@ -150,18 +150,18 @@ def test_the_expected_number_of_promotions_is_that_of_simulated_gates(cases, ste
 def test_generations_promote_as_often_as_foreseen(cases, step):
     """Within a tenth: who has the largest sum is foreseen by the normal law."""
     runs = 200
-    found = play(5, cases, step, "each", runs=runs, generation=50).promoted
+    found = play(5, cases, step, "each", runs=runs, generation_size=50).promoted
     foreseen = eh.plan_gate(rows=cases, step=step, looks=200)["each, the best of 50"].expected
     assert abs(found.mean() - foreseen) <= FALSE_ALARM * found.std() / np.sqrt(runs) + 0.1 * foreseen
 
 
-@pytest.mark.parametrize(("cases", "step", "generation"), [(500, 0.03, 1), (2_000, 0.03, 1), (2_000, 0.06, 50)])
-def test_the_last_act_certifies_what_was_foreseen(cases, step, generation):
+@pytest.mark.parametrize(("cases", "step", "generation_size"), [(500, 0.03, 1), (2_000, 0.03, 1), (2_000, 0.06, 50)])
+def test_the_last_act_certifies_what_was_foreseen(cases, step, generation_size):
     """At least the foreseen gain, less a point, in at least 80 % of the runs: the number of promotions varies too."""
     plan = eh.plan_gate(rows=cases, step=step, looks=200)
-    foreseen = next(one for one in plan.contracts if (one.certify, one.generation) == ("final", generation))
+    foreseen = next(one for one in plan.contracts if (one.certify, one.generation_size) == ("final", generation_size))
     assert foreseen.possible
-    low = play(6, cases, step, "final", runs=100, generation=generation).low
+    low = play(6, cases, step, "final", runs=100, generation_size=generation_size).low
     assert np.mean(low >= foreseen.certified_gain - 0.01) >= 0.8 - FALSE_ALARM * 0.04
     assert np.quantile(low, 0.2) <= foreseen.certified_gain + 0.03, "and hardly more"
 
@@ -192,8 +192,8 @@ def test_phantoms_of_a_gate_and_of_the_control():
     from scipy.stats import binom
 
     line = binom.ppf(1 - 1e-4, 100, 0.05)
-    for contract, generation in (("each", 1), ("final", 1), ("each", 50), ("final", 50)):
-        assert play(2, 500, 0.06, contract, runs=100, generation=generation).phantoms.sum() <= line
+    for contract, generation_size in (("each", 1), ("final", 1), ("each", 50), ("final", 50)):
+        assert play(2, 500, 0.06, contract, runs=100, generation_size=generation_size).phantoms.sum() <= line
     assert play(2, 500, 0.06, "mcnemar", runs=100).phantoms.sum() > 2 * line
     assert play(2, 200, 0.03, "final", runs=100).uncharged.sum() > 2 * line, "promotions that are not charged"
     assert mcnemar_refutes(30, 10, log(20)), "the control is judged at 5 %"

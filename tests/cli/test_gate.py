@@ -116,7 +116,7 @@ def test_a_step_is_planned_first_and_ends_the_gate(files):
 
 def test_waiting_has_a_code_of_its_own(files):
     gate = files / "gate.everhold"
-    run("create", gate, "--incumbent", files / "old.json", "--generation", "2", "--visible", "20%")
+    run("create", gate, "--incumbent", files / "old.json", "--generation-size", "2", "--visible", "20%")
     assert len(run("visible", gate).output.split()) == 80
     waits = run("check", gate, "--candidate", files / "new.json", "--json")
     assert (waits.exit_code, json.loads(waits.output)["verdict"]) == (10, "wait")
@@ -135,7 +135,7 @@ def test_a_private_gate(tmp_path, monkeypatch):
     create = ("gate", "create", "gate.everhold", "--incumbent", "old.json", "--epsilon", 5)
     for more, said in (
         (("--promotions", 3), "--outcomes"),
-        (("--outcomes", "pass", "--generation", 4), "one candidate at a time"),
+        (("--outcomes", "pass", "--generation-size", 4), "one candidate at a time"),
     ):
         refused = everhold(*create, *more)
         assert refused.exit_code == 4

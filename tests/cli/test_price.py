@@ -105,9 +105,9 @@ def test_mistakes_are_answered_by_a_sentence(tmp_path, monkeypatch, args, code, 
 
 
 def test_the_plan_of_a_gate():
-    said = run("plan", "--gate", "--rows", 500, "--step", 0.03, "--looks", 200, "--generation", 20)
+    said = run("plan", "--gate", "--rows", 500, "--step", 0.03, "--looks", 200, "--generation-size", 20)
     assert said.exit_code == 0, said.output
-    assert said.output.strip() == str(eh.plan_gate(rows=500, step=0.03, looks=200, generation=20))
+    assert said.output.strip() == str(eh.plan_gate(rows=500, step=0.03, looks=200, generation_size=20))
     assert "cannot certify: it takes" in said.output
     assert "the best of 20" in said.output
 

@@ -13,7 +13,7 @@ from everhold.gate.rules import GateRules
 
 
 def rules(cases=500, **given):
-    usual = {"visible": 0, "outcomes": "pass", "by": 0, "certify": "each", "generation": 1, "confidence": 0.95}
+    usual = {"visible": 0, "outcomes": "pass", "by": 0, "certify": "each", "generation_size": 1, "confidence": 0.95}
     more = {"incumbent": "first", "first": "", "artifact": None, "new_budget": None}
     return GateRules(cases=cases, **{**usual, **more, **given})
 
@@ -22,11 +22,11 @@ def used(made, kept=0, promoted=0, privacy=None):
     budget = Budget.first(1.0 - made.confidence, None, None if privacy is None else privacy.terms)
     for outcome, times in (("kept", kept), ("promoted", promoted)):
         for _ in range(times):
-            budget = budget.checked(outcome, made.generation)
+            budget = budget.checked(outcome, made.generation_size)
     return budget
 
 
-CONTRACTS = [{}, {"outcomes": "score"}, {"by": 655}, {"generation": 20}, {"private": True, "cases": 20_000}]
+CONTRACTS = [{}, {"outcomes": "score"}, {"by": 655}, {"generation_size": 20}, {"private": True, "cases": 20_000}]
 
 
 @pytest.mark.parametrize("given", CONTRACTS)
@@ -36,7 +36,7 @@ def test_the_smallest_step_is_the_first_tenth_of_a_point_with_that_power(given, 
     budget = used(made, kept, privacy=eh.Privacy(epsilon=5.0) if made.private else None)
     least = smallest_step(made, budget)
     parts = 0 if budget.privacy is None else budget.privacy.terms.test_parts
-    price = budget.promotion_price(made.generation)
+    price = budget.promotion_price(made.generation_size)
 
     def power(step, nats):
         return certifiable._power(made.method, made.cases, made.by, parts, step, nats)

@@ -121,7 +121,7 @@ def test_its_status_is_that_of_a_gate_and_its_page_is_a_page(tmp_path):
 
 
 def test_one_of_a_thing_is_one(tmp_path):
-    with Gate.create(tmp_path / "g.everhold", cases(), generation=3) as gate:
+    with Gate.create(tmp_path / "g.everhold", cases(), generation_size=3) as gate:
         gate.check(improved(cases()))
         assert "1 candidate waits" in str(gate.status())
         with pytest.raises(eh.EverholdError, match="1 candidate waits for"):

@@ -240,7 +240,7 @@ class TestContracts:
         assert gate.finish() == total
 
     def test_generations(self, tmp_path, old):
-        gate = Gate.create(tmp_path / "gate.everhold", old, generation=3)
+        gate = Gate.create(tmp_path / "gate.everhold", old, generation_size=3)
         best = improved(old, 0.5, seed=9)
         assert gate.check(shuffled(old), name="a", request_id="a").verdict == "wait"
         assert gate.check(best, name="b", request_id="b").state == "waiting"
@@ -265,7 +265,7 @@ class TestContracts:
             gate.decide()
 
     def test_candidates_of_an_interrupted_check_still_wait(self, tmp_path, old, monkeypatch):
-        gate = Gate.create(tmp_path / "gate.everhold", old, generation=2)
+        gate = Gate.create(tmp_path / "gate.everhold", old, generation_size=2)
         best = improved(old, 0.5, seed=9)
         gate.check(best, name="b", request_id="b")
 
@@ -284,7 +284,7 @@ class TestContracts:
 
     @pytest.mark.parametrize("torn", [b'{"kind": "cand', b"\xc3", b"1\n", b"[]\n", b'{"name": "x"}\n', "\u2028".encode()])
     def test_a_torn_line_loses_nothing_else(self, tmp_path, old, torn):
-        gate = Gate.create(tmp_path / "gate.everhold", old, generation=3)
+        gate = Gate.create(tmp_path / "gate.everhold", old, generation_size=3)
         gate.check(old, name="a")
         with (tmp_path / "gate.everhold.waiting.jsonl").open("ab") as file:
             file.write(torn)
@@ -353,7 +353,7 @@ class TestContracts:
                 "first check certifies steps of .* points. After .* it takes about [0-9,]+ cases. Nothing was made. With",
             ),
             ({"step": 0.03, "outcomes": "score"}, "Nothing was made"),
-            ({"step": 0.03, "generation": 20}, "one by one with 400 cases"),
+            ({"step": 0.03, "generation_size": 20}, "one by one with 400 cases"),
             ({"step": 0.004, "certify": "final"}, "a total gain in steps of 0.4 points"),
             ({"step": 0.03, "outcomes": "pass", "privacy": eh.Privacy(epsilon=5.0)}, "one by one with 400 cases"),
         ],
@@ -396,7 +396,7 @@ class TestContracts:
     @pytest.mark.parametrize(
         "wrong",
         [
-            {"by": -0.1}, {"by": 1.0}, {"certify": "some"}, {"generation": 0}, {"confidence": 1.0}, {"visible": 1.0},
+            {"by": -0.1}, {"by": 1.0}, {"certify": "some"}, {"generation_size": 0}, {"confidence": 1.0}, {"visible": 1.0},
             {"visible": ["nothing"]}, {"outcomes": "words"}, {"new_budget": " "}, {"visible": 0.999},
             {"step": 0.0}, {"step": 1.0}, {"step": "3"}, {"step": 0.02, "by": 0.05},
         ],
@@ -535,7 +535,7 @@ class TestCannotBeReset:
             Gate.create(gate.path.with_name("more.everhold"), old | {f"new-{k}": 1 for k in range(1_000)})
 
     def test_by_another_contract(self, gate, old):
-        for other in ({"by": 0.01}, {"certify": "final"}, {"generation": 9}, {"confidence": 0.9}):
+        for other in ({"by": 0.01}, {"certify": "final"}, {"generation_size": 9}, {"confidence": 0.9}):
             with pytest.raises(RowsInUse):
                 Gate.create(gate.path.with_name("other.everhold"), old, **other)
 

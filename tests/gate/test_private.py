@@ -148,7 +148,7 @@ def test_scores_and_margins(path):
     [
         ({"privacy": 1.0}, "Expected eh.Privacy"),
         ({"outcomes": None}, "must say what outcomes are"),
-        ({"generation": 5}, "one candidate at a time"),
+        ({"generation_size": 5}, "one candidate at a time"),
         ({"privacy": eh.Privacy(delta=1e-4, epsilon=1.0), "visible": None}, None),
     ],
 )

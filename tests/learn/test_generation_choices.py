@@ -88,7 +88,7 @@ def test_an_entry_that_is_foreseen_as_good_needs_less_evidence(expect, follows):
     enter([*range(20, 80), *range(80, 91)], expect)  # right on 20 more, wrong on 11 others: 9/sqrt(31) = 1.6
     told = test.winner(read=False)
     assert (told.index == 31) == follows
-    assert told.generation == 2
+    assert told.generations == 2
     assert "champion of 32 in 2 generations" in str(told)
 
 

@@ -76,7 +76,7 @@ def test_the_winner_is_the_best_on_the_private_rows():
     assert own[winner.index] in winner.score.interval
     assert right(models[winner.index], FRESH) in winner.score.interval
     assert winner.entries == 60
-    assert winner.generation == 1
+    assert winner.generations == 1
     assert test.holdout.audit().ok
 
 
@@ -117,7 +117,7 @@ def test_generations_keep_or_replace_the_champion():
     third = test.winner()
     stayed = test.holdout.budget.nats - before - replaced
     assert third.entry.number == 21, "the champion stays"
-    assert third.generation == 3
+    assert third.generations == 3
     assert third.score is not None
     # One of two generations: 1/2 for a new champion, then 2/3 for the old one; reading it comes on top.
     assert replaced == pytest.approx(np.log(2.0) + np.log(64 / 63), abs=0.01)
@@ -359,7 +359,7 @@ def test_an_interrupted_choice_is_charged_and_chosen_again(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             test.winner()
     winner = test.winner()
-    assert winner.generation == 1
+    assert winner.generations == 1
     assert test.holdout.budget.nats > before + np.log(128.0)
     assert test.holdout.audit().ok
 
@@ -432,10 +432,9 @@ def test_mcnemar_judges_only_where_it_is_proved():
         assert test.holdout.session.journal.recorded_acts[-1][0].begun.options["method"] == method
 
 
-def test_generations_of_an_adaptive_search_have_fifty_entries_by_default():
+def test_the_size_of_a_generation_is_checked():
     made = eh.TestSet(np.arange(40.0)[:, None], np.arange(40) % 2, classes=[0, 1], seed=0)
-    assert made.scorer(generation=True)._generation == 50
-    assert made.scorer(generation=7)._generation == 7
-    assert made.scorer()._generation is None
-    with pytest.raises(eh.SettingError, match="generation"):
-        made.scorer(generation=-1)
+    assert made.scorer(generation_size=7)._generation_size == 7
+    assert made.scorer()._generation_size is None
+    with pytest.raises(eh.SettingError, match="generation_size"):
+        made.scorer(generation_size=-1)

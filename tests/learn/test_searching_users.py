@@ -72,7 +72,7 @@ test = eh.TestSet(X_test, y_test, reference=(X_train, y_train), path=sys.argv[1]
 for depth in sys.argv[2:]:
     test.enter(DecisionTreeClassifier(max_depth=int(depth), random_state=0).fit(X_train, y_train), folds=2)
 told = test.winner()
-print(told.entries, told.generation, told.params["max_depth"])
+print(told.entries, told.generations, told.params["max_depth"])
 """
         path = str(tmp_path / "t.everhold")
         said = [
@@ -253,7 +253,7 @@ class TestGenerations:
             test.enter(model, metric, folds=0, name=f"{tilt:g}")
             told = test.winner(metric, read=False)
         assert told.name == "0.3"
-        assert told.generation == 3
+        assert told.generations == 3
 
 
 def test_the_winner_of_a_thousand_is_as_narrow_as_promised():

@@ -434,7 +434,7 @@ class TestSearches:
         search = GridSearchCV(
             DecisionTreeClassifier(),
             {"max_depth": [1, 2, 4, 8]},
-            scoring=test.scorer(generation=2),
+            scoring=test.scorer(generation_size=2),
             cv=test.cv(reference[0]),
         )
         with warnings.catch_warnings():

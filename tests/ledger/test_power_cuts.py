@@ -143,7 +143,7 @@ def test_what_another_process_left_is_durable_when_it_is_taken_over(machine, tmp
 
 def test_a_candidate_that_a_killed_process_entered_is_durable_before_it_counts(machine, tmp_path):
     path = tmp_path / "gate.everhold"
-    with Gate.create(path, cases(60), generation=2, certify="final"):
+    with Gate.create(path, cases(60), generation_size=2, certify="final"):
         pass
     candidate = improved(cases(60))
     machine.killed_at = lambda what, name: what == "sync" and name.endswith("waiting.jsonl")
@@ -190,7 +190,7 @@ def test_a_lock_is_taken_on_a_full_disk(machine, tmp_path):
 @pytest.mark.parametrize("part", ["outcomes", "waiting.jsonl"])
 def test_a_full_disk_is_an_error_of_the_ledger(machine, tmp_path, part):
     path = tmp_path / "gate.everhold"
-    with Gate.create(path, cases(60), generation=2, certify="final"):
+    with Gate.create(path, cases(60), generation_size=2, certify="final"):
         pass
     machine.fails_at = lambda what, name: part in name and what in ("create", "write")
     with pytest.raises(LedgerError, match=r"cannot be written \(No space left on device\). Nothing was charged"):

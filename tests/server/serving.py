@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -161,13 +162,9 @@ class Process:
 
     def start(self) -> str:
         """Start it, and wait until it listens."""
-        given = {f"EVERHOLD_{name.upper()}": str(value) for name, value in self.settings.items()}
-        environment = {**os.environ, **given, "EVERHOLD_LOG": str(self.folder / "access.jsonl"), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "everhold", "serve", *map(str, self.studies), "--port", str(self._port())]
-        command += [] if self.config is None else ["--config", str(self.config)]
         self.child = subprocess.Popen(
-            [*command, "--tokens", str(self.tokens.path)],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+            [sys.executable, "-m", "everhold", *self.arguments()],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment(),
         )  # fmt: skip
         assert self.child.stdout is not None
         seen = []
@@ -180,8 +177,16 @@ class Process:
         code = self.child.wait()  # it has closed its output, so it ends; -9: somebody killed it
         raise AssertionError(f"the server did not start, and ended with {code}: {''.join(seen)}")
 
-    def _port(self) -> int:
-        return int(self.url.rsplit(":", 1)[1]) if self.url else 0
+    def arguments(self) -> list[str]:
+        """Of the command; once started, it starts again at the same port."""
+        port = self.url.rsplit(":", 1)[1] if self.url else "0"
+        config = [] if self.config is None else ["--config", str(self.config)]
+        return ["serve", *map(str, self.studies), "--port", port, *config, "--tokens", str(self.tokens.path)]
+
+    def environment(self) -> dict[str, str]:
+        """Of the process."""
+        given = {f"EVERHOLD_{name.upper()}": str(value) for name, value in self.settings.items()}
+        return {**os.environ, **given, "EVERHOLD_LOG": str(self.folder / "access.jsonl"), "OMP_NUM_THREADS": "1"}
 
     def kill(self) -> None:
         """As a power cut would."""
@@ -205,6 +210,64 @@ class Process:
     def __exit__(self, *_: object) -> None:
         if self.child is not None and self.child.poll() is None:
             self.stop()
+
+
+class ForkedProcess(Process):
+    """The same command in a process that is forked from one that has imported it: for tests that start many servers."""
+
+    forked: multiprocessing.process.BaseProcess | None = None
+
+    def start(self) -> str:
+        """Start it, and wait until it listens."""
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["everhold.cli.main", "everhold.server.run", __name__])
+        output = self.folder / "output.txt"
+        output.write_text("")
+        self.forked = context.Process(
+            target=_run_command, args=(self.arguments(), self.environment(), str(output)), daemon=True
+        )
+        self.forked.start()
+        found: list[str] = []
+
+        def said() -> bool:
+            ended = self.forked.exitcode is not None
+            found[:] = [line for line in output.read_text().splitlines(keepends=True) if line.endswith("\n")]
+            return ended or any(line.startswith("Serving ") for line in found)
+
+        wait_for(said)
+        served = [line for line in found if line.startswith("Serving ")]
+        assert served, f"the server did not start, and ended with {self.forked.exitcode}: {''.join(found)}"
+        self.url = served[0].rsplit(" ", 1)[1].strip()
+        return self.url
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        self.forked.kill()
+        self.forked.join()
+
+    def stop(self) -> int:
+        """As an operator would; the exit code."""
+        self.forked.terminate()
+        self.forked.join()
+        return int(self.forked.exitcode)
+
+    def __exit__(self, *_: object) -> None:
+        if self.forked is not None and self.forked.exitcode is None:
+            self.stop()
+
+
+def _run_command(arguments: list[str], environment: dict[str, str], output: str) -> None:
+    """`everhold …` in this process, which was forked for it."""
+    os.environ.clear()
+    os.environ.update(environment)
+    said = os.open(output, os.O_WRONLY | os.O_APPEND)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
+    from everhold.cli.main import main
+
+    sys.argv = ["everhold", *arguments]
+    main()
 
 
 def access_log(folder: Path) -> list[dict[str, object]]:

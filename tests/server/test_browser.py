@@ -54,10 +54,24 @@ def chromium():
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def cookies(chromium, process):
+    """Of somebody who has signed in: once for all tests but that of signing out."""
+    context = chromium.new_context()
+    _sign_in(context.new_page(), process)
+    yield context.storage_state()
+    context.close()
+
+
 @pytest.fixture(params=["light", "dark"])
-def page(request, chromium, process):
+def page(request, chromium, process, cookies):
     """Signed in; whatever the page complains of fails the test, and so does any request to elsewhere."""
-    context = chromium.new_context(color_scheme=request.param, viewport={"width": 1100, "height": 900})
+    signs_out = request.function is test_signing_out
+    context = chromium.new_context(
+        color_scheme=request.param,
+        viewport={"width": 1100, "height": 900},
+        storage_state=None if signs_out else cookies,
+    )
     found = context.new_page()
     found.set_default_timeout(180_000)
     found.theme = request.param
@@ -65,7 +79,11 @@ def page(request, chromium, process):
     found.on("pageerror", lambda error: complaints.append(str(error)))
     found.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     found.on("request", lambda sent: None if sent.url.startswith((process.url, "data:")) else complaints.append(sent.url))
-    _sign_in(found, process)
+    if signs_out:
+        _sign_in(found, process)
+    else:
+        found.goto(process.url)
+        assert found.inner_text("h1") == "Studies"
     yield found
     context.close()
     # a refused question is logged by the browser, a check that a later one has replaced by htmx

@@ -39,7 +39,7 @@ def process(tmp_path_factory):
     with Process(folder, config=settings) as made:
         made.secrets = {name: made.tokens.create(name, scope)[0]
                         for name, scope in (("ann", "custodian"), ("bo", "analyst"), ("cleo", "analyst"))}  # fmt: skip
-        made.labels = labels
+        made.labels, made.cookies = labels, {}
         with eh.connect(made.url, made.secrets["bo"]) as server:
             study = server.study("patients")
             study.ask_many(["age > 41", "smoker"])
@@ -66,12 +66,17 @@ def page(chromium, process):
 
 
 def signed_in(chromium, process, who, **options):
-    page = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options}).new_page()
+    """A page of somebody, who signs in the first time only."""
+    options = {"viewport": {"width": 1280, "height": 900}, **options, "storage_state": process.cookies.get(who)}
+    page = chromium.new_context(**options).new_page()
     page.set_default_timeout(180_000)
     page.goto(process.url)
-    page.fill("#token", process.secrets[who])
-    page.keyboard.press("Enter")
-    page.wait_for_selector("h1:has-text('Studies')")
+    if who not in process.cookies:
+        page.fill("#token", process.secrets[who])
+        page.keyboard.press("Enter")
+        page.wait_for_selector("h1:has-text('Studies')")
+        process.cookies[who] = page.context.storage_state()
+    assert page.inner_text("h1") == "Studies"
     return page
 
 

@@ -87,7 +87,7 @@ def test_the_control_reads_all_of_it(tmp_path, read):
 def test_what_another_process_checked_is_seen(tmp_path, read):
     """The file is read again where somebody else wrote last, and once."""
     old = cases(300)
-    Gate.create(tmp_path / "g.everhold", old, generation=2).release()
+    Gate.create(tmp_path / "g.everhold", old, generation_size=2).release()
     writer = GateWriter(tmp_path / "g.everhold", grid=TimeGrid(0))
     with Gate(tmp_path / "g.everhold") as shell:
         shell.check(shuffled(old, seed=1))

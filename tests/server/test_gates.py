@@ -145,7 +145,7 @@ class TestPrograms:
         assert served.get("/v1/studies/prompts/status").json()["guarantee"] == certificate["guarantee"]
 
     def test_generations_over_http(self, tmp_path, old):
-        Gate.create(tmp_path / "g.everhold", old, generation=5)
+        Gate.create(tmp_path / "g.everhold", old, generation_size=5)
         with site(tmp_path, tmp_path / "g.everhold") as made:
             found = made.post("/v1/gates/g/checks", {"outcomes": improved(old), "name": "new"}).json()
             assert (found["state"], found["waiting"]) == ("waiting", 1)

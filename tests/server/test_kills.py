@@ -19,7 +19,7 @@ from everhold.client.sync import Server
 from everhold.ledger.reader import read_study
 from tests.faults.deeds import KINDS, LAST, PRIVATE, PUBLIC, Deed
 from tests.faults.record_check import check_record
-from tests.server.serving import Process, save, wait_for
+from tests.server.serving import ForkedProcess, save, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def make_study(folder, name="patients"):
 def serving():
     """Starts servers, and leaves none behind when a test fails."""
     with ExitStack() as started:
-        yield lambda *given: started.enter_context(Process(*given))
+        yield lambda *given: started.enter_context(ForkedProcess(*given))
 
 
 class _Client(threading.Thread):

@@ -109,6 +109,6 @@ def _make_studies(disk: Path) -> None:
     ).release()
     eh.Gate.create(disk / "gate.everhold", CASES).release()
     again = {"new_budget": "it is another test"}
-    eh.Gate.create(disk / "generations.everhold", CASES, generation=2, visible=0.2, certify="final", **again).release()
+    eh.Gate.create(disk / "generations.everhold", CASES, generation_size=2, visible=0.2, certify="final", **again).release()
     eh.Contest.create(disk / "duels.everhold", LABELS, classes=[0, 1], seed=2, sealed=0.0).release()
     eh.Contest.create(disk / "ladder.everhold", LABELS, classes=[0, 1], seed=3, sealed=0.5, ladder=True).release()

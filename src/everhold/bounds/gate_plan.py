@@ -33,7 +33,7 @@ class GateContract:
     Attributes:
         name: in words.
         certify: 'each' or 'final'.
-        generation: how many candidates a check compares.
+        generation_size: how many candidates a check compares.
         promotions: how many steps can be certified with the plan's power: promotions of that size, or the size of the total
             gain that the last act certifies.
         certified_gain: what the last act certifies at least, with that power; None for 'each', which certifies of every
@@ -46,7 +46,7 @@ class GateContract:
 
     name: str
     certify: Literal["each", "final"]
-    generation: int
+    generation_size: int
     promotions: int
     certified_gain: float | None
     expected: float
@@ -143,7 +143,9 @@ class GatePlan(PlainResult):
             )
             more = "" if nearest is None else f" About {nearest:,} cases would be needed."
             return f"Cannot certify: no contract certifies steps of {100 * self.step:g} points with these cases.{more}"
-        setting = f"certify={best.certify!r}" + (f", {best.generation} candidates a check" if best.generation > 1 else "")
+        setting = f"certify={best.certify!r}" + (
+            f", {best.generation_size} candidates a check" if best.generation_size > 1 else ""
+        )
         return f"Recommended: {setting}."
 
 
@@ -154,7 +156,7 @@ def plan_gate(
     step: float,
     looks: int,
     changed: float | None = None,
-    generation: int = 50,
+    generation_size: int = 50,
     better: float = 0.2,
     accuracy: float = 0.5,
     by: float = 0.0,
@@ -168,7 +170,7 @@ def plan_gate(
         step: how much better a better candidate is; 0.03 are three points.
         looks: how many candidates are compared with the incumbent.
         changed: the share of the cases on which a candidate's outcome differs; 0.1, or the step if that is larger.
-        generation: how many candidates one check compares, where the best of several is promoted.
+        generation_size: how many candidates one check compares, where the best of several is promoted.
         better: the share of the candidates that are better. The others are as good as the incumbent.
         accuracy: the score of the first incumbent.
         by: the margin that each promotion must exceed.
@@ -180,7 +182,7 @@ def plan_gate(
     >>> plan_gate(rows=200, step=0.03, looks=200)["each promotion"].possible
     False
     """
-    for value, name in ((rows, "rows"), (looks, "looks"), (generation, "generation")):
+    for value, name in ((rows, "rows"), (looks, "looks"), (generation_size, "generation_size")):
         require_whole(value, name)
         if not 1 <= value <= _MOST_ROWS:
             raise SettingError(f"{name} is {value!r}. Expected a number between 1 and {_MOST_ROWS:,}.")
@@ -198,49 +200,49 @@ def plan_gate(
         raise SettingError(f"by is {by!r}. Expected a margin of at least 0 that is smaller than the step, {step!r}.")
     Changes.of(step=step, changed=changed)
     world = GateWorld(rows, looks, step, changed, better, by, 1.0 - confidence, power, accuracy, accuracy)
-    sizes = [1] if generation == 1 or generation > looks else [1, generation]
+    sizes = [1] if generation_size == 1 or generation_size > looks else [1, generation_size]
     contracts = [make(world, size) for size in sizes for make in (_each, _final)]
     return GatePlan(rows, looks, step, changed, better, accuracy, by, confidence, power, tuple(contracts))
 
 
-def _each(world: GateWorld, generation: int) -> GateContract:
+def _each(world: GateWorld, generation_size: int) -> GateContract:
     """Every promotion is certified."""
-    start, checks = Budget(world.failure_probability), world.looks // generation
-    every = max(round(1.0 / world.better), 1) if generation == 1 else 1
+    start, checks = Budget(world.failure_probability), world.looks // generation_size
+    every = max(round(1.0 / world.better), 1) if generation_size == 1 else 1
     promotions, budget = 0, start
-    affordable = world.affordable(generation)
+    affordable = world.affordable(generation_size)
     while promotions < min(checks // every, world.room):
         for _ in range(every - 1):
-            budget = budget.checked("kept", generation)
-        if budget.promotion_price(generation) > affordable:
+            budget = budget.checked("kept", generation_size)
+        if budget.promotion_price(generation_size) > affordable:
             break
-        budget, promotions = budget.checked("promoted", generation), promotions + 1
-    name = "each promotion" if generation == 1 else f"each, the best of {generation:,}"
-    first = replace(start, code=Code(check_counts=(every - 1, 0, 0))).promotion_price(generation)
+        budget, promotions = budget.checked("promoted", generation_size), promotions + 1
+    name = "each promotion" if generation_size == 1 else f"each, the best of {generation_size:,}"
+    first = replace(start, code=Code(check_counts=(every - 1, 0, 0))).promotion_price(generation_size)
     rows = step = None
     if promotions == 0:
-        rows = _least_rows(lambda n: first <= replace(world, cases=n).affordable(generation), world.cases)
-        step = _least_step(lambda d: first <= world.with_step(d).affordable(generation), world.step)
-    return GateContract(name, "each", generation, promotions, None, world.expected(generation), first, rows, step)
+        rows = _least_rows(lambda n: first <= replace(world, cases=n).affordable(generation_size), world.cases)
+        step = _least_step(lambda d: first <= world.with_step(d).affordable(generation_size), world.step)
+    return GateContract(name, "each", generation_size, promotions, None, world.expected(generation_size), first, rows, step)
 
 
-def _final(world: GateWorld, generation: int) -> GateContract:
+def _final(world: GateWorld, generation_size: int) -> GateContract:
     """Promotions are choices; the total gain is certified once, at the end."""
-    number, last, changes = world.choices(generation)
-    nats = world.last_price(generation, number)
+    number, last, changes = world.choices(generation_size)
+    nats = world.last_price(generation_size, number)
     gain = world.certified(changes, nats)
-    name = "the total gain" if generation == 1 else f"the total, the best of {generation:,}"
+    name = "the total gain" if generation_size == 1 else f"the total, the best of {generation_size:,}"
     rows = step = None
     if gain <= 0.0:
-        rows = _least_rows(lambda n: _final_works(replace(world, cases=n), generation), world.cases)
-        step = _least_step(lambda d: _final_works(world.with_step(d), generation), world.step)
+        rows = _least_rows(lambda n: _final_works(replace(world, cases=n), generation_size), world.cases)
+        step = _least_step(lambda d: _final_works(world.with_step(d), generation_size), world.step)
     expected = (last.score - world.score) / world.step
-    return GateContract(name, "final", generation, floor(gain / world.step + 1e-9), gain, expected, nats, rows, step)
+    return GateContract(name, "final", generation_size, floor(gain / world.step + 1e-9), gain, expected, nats, rows, step)
 
 
-def _final_works(world: GateWorld, generation: int) -> bool:
-    number, _, changes = world.choices(generation)
-    nats = world.last_price(generation, number)
+def _final_works(world: GateWorld, generation_size: int) -> bool:
+    number, _, changes = world.choices(generation_size)
+    nats = world.last_price(generation_size, number)
     return changes.changed > 0.0 and bets_power(world.cases, changes, nats, 0) >= world.wanted
 
 

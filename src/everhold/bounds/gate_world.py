@@ -85,16 +85,16 @@ class GateWorld:
         """`by` in steps of 1/SCORE_ONE."""
         return ceil(self.by * SCORE_ONE)
 
-    def affordable(self, generation: int) -> float:
+    def affordable(self, generation_size: int) -> float:
         """The highest price at which a better candidate, or one of a whole generation, is promoted as often as wanted."""
         alone = self.wanted
-        if generation > 1:  # 1 - (1 - better·p)^g = wanted
-            alone = (1.0 - (1.0 - alone) ** (1.0 / generation)) / self.better
+        if generation_size > 1:  # 1 - (1 - better·p)^g = wanted
+            alone = (1.0 - (1.0 - alone) ** (1.0 / generation_size)) / self.better
         if alone > 1.0:
             return -1.0
         return most_price(self.cases, self.looks_like(self.step), self.method, self.margin, alone)
 
-    def picked(self, generation: int, least: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    def picked(self, generation_size: int, least: float) -> tuple[tuple[float, float], tuple[float, float]]:
         """Better candidates and others: how often one has the largest sum and reaches `least`, and its mean sum then.
 
         By the normal law of sums of differences.
@@ -107,7 +107,7 @@ class GateWorld:
             laws.append((share, n * mean, sqrt(n * max(changes.changed - mean * mean, 1e-12))))
         x = np.linspace(least, max(least, *(mean + 9.0 * spread for _, mean, spread in laws)) + 1.0, 2_001)
         below = sum(share * ndtr((x - mean) / spread) for share, mean, spread in laws)
-        largest = generation * below ** (generation - 1) * (x[1] - x[0]) / sqrt(2.0 * np.pi)
+        largest = generation_size * below ** (generation_size - 1) * (x[1] - x[0]) / sqrt(2.0 * np.pi)
         largest[0] *= 0.5
         picks = []
         for share, mean, spread in laws:
@@ -122,33 +122,33 @@ class GateWorld:
         score = self.score + true.gained - true.lost
         return replace(self, score=min(score, 1.0), seen=min(self.seen + total / self.cases, 1.0))
 
-    def expected(self, generation: int) -> float:
+    def expected(self, generation_size: int) -> float:
         """How many better candidates are promoted one by one, on average over all paths.
 
         Powers are exact for an incumbent that is as far ahead on the cases as it is on average, interpolated between prices.
         """
-        checks = self.looks // generation
+        checks = self.looks // generation_size
         most = min(checks, self.room)
         mass = np.zeros(most + 1)
         mass[0] = 1.0
         spent, world = [Budget(self.failure_probability)], self
-        every = 1 if generation > 1 else max(round(1.0 / self.better), 1)
+        every = 1 if generation_size > 1 else max(round(1.0 / self.better), 1)
         tables = []
         for done in range(most):
             prices, powers = world._powers()
-            tables.append((prices, [world._check(generation, power)[0] for power in powers]))
+            tables.append((prices, [world._check(generation_size, power)[0] for power in powers]))
             typical = replace(
                 spent[-1], code=replace(spent[-1].code, check_counts=(min(every * (done + 1), checks), done, 0))
             )
-            single = float(np.interp(typical.promotion_price(generation), prices, powers))
-            world = world.after(world.step, world._check(generation, single)[1])
-            spent.append(spent[-1].checked("promoted", generation))
+            single = float(np.interp(typical.promotion_price(generation_size), prices, powers))
+            world = world.after(world.step, world._check(generation_size, single)[1])
+            spent.append(spent[-1].checked("promoted", generation_size))
         for check in range(checks):
             moved = np.zeros(most + 1)
             for done in range(min(check, most - 1) + 1):
                 if mass[done] >= 1e-9:
                     before = replace(spent[done], code=replace(spent[done].code, check_counts=(check, done, 0)))
-                    moved[done] = mass[done] * np.interp(before.promotion_price(generation), *tables[done])
+                    moved[done] = mass[done] * np.interp(before.promotion_price(generation_size), *tables[done])
             mass[1:] += moved[:-1]
             mass -= moved
         return float(np.sum(mass * np.arange(most + 1)))
@@ -161,24 +161,24 @@ class GateWorld:
         prices = np.linspace(0.5 * max(z - 3.2, 0.0) ** 2, 0.5 * max(z + 3.2, 0.0) ** 2 + 4.0, _PRICES).tolist()
         return prices, [self.power_at(price) for price in prices]
 
-    def _check(self, generation: int, power: float) -> tuple[float, float]:
+    def _check(self, generation_size: int, power: float) -> tuple[float, float]:
         """How often a check promotes a better candidate, if one alone is promotable with this power, and its mean sum."""
         changes = self.looks_like(self.step)
         mean = changes.gained - changes.lost
         spread = sqrt(self.cases * max(changes.changed - mean * mean, 1e-12))
         least = self.cases * mean + spread * float(ndtri(min(max(1.0 - power, 1e-9), 1.0 - 1e-9)))
-        often, total = self.picked(generation, least)[0]
-        return (self.better * power if generation == 1 else often), total
+        often, total = self.picked(generation_size, least)[0]
+        return (self.better * power if generation_size == 1 else often), total
 
-    def choices(self, generation: int) -> tuple[int, GateWorld, Changes]:
+    def choices(self, generation_size: int) -> tuple[int, GateWorld, Changes]:
         """Without certificates: how many promotions, what they lead to, the last beside the first on the cases."""
-        checks, world = self.looks // generation, self
+        checks, world = self.looks // generation_size, self
         right, wrong = 1.0, 0.0  # of cases that the first gets right, and wrong: the share that is right by now
         number, owed = 0, [0.5, 0.5]  # so that the number of promotions is rounded to the nearest
         for _ in range(checks):
             least = sqrt(self.cases * self.changed)  # one standard error of a sum
-            picks = world.picked(generation, least)
-            if generation == 1:
+            picks = world.picked(generation_size, least)
+            if generation_size == 1:
                 often = (
                     self.better * leads_power(self.cases, world.looks_like(self.step)),
                     (1.0 - self.better) * leads_power(self.cases, world.looks_like(0.0)),
@@ -198,10 +198,10 @@ class GateWorld:
                 world = world.after(step, (gained - lost) * self.cases)
         return number, world, Changes((1.0 - self.seen) * wrong, self.seen * (1.0 - right))
 
-    def last_price(self, generation: int, promotions: int) -> float:
+    def last_price(self, generation_size: int, promotions: int) -> float:
         """What the total gain is certified at after so many promotions."""
-        which = promotions * Code().checked("promoted", generation).other_nats
-        code = Code(check_counts=(self.looks // generation, promotions, 0), other_nats=which)
+        which = promotions * Code().checked("promoted", generation_size).other_nats
+        code = Code(check_counts=(self.looks // generation_size, promotions, 0), other_nats=which)
         return Budget(self.failure_probability, code).claim_price(LAST_SPEND, sides=1)
 
     def certified(self, changes: Changes, nats: float) -> float:

@@ -64,7 +64,7 @@ def create(
     certify: Annotated[
         CertifyChoice, typer.Option(help="Certify each promotion, or only the final gain: the latter promotes more often.")
     ] = CertifyChoice.each,
-    generation: Annotated[int, typer.Option(help="How many candidates one check chooses from.")] = 1,
+    generation_size: Annotated[int, typer.Option(help="How many candidates one check chooses from.")] = 1,
     outcomes: Annotated[
         OutcomesChoice | None,
         typer.Option(help="Pass or fail, or scores between 0 and 1; found from the incumbent if left out."),
@@ -116,7 +116,7 @@ def create(
         incumbent,
         by=by,
         certify=certify.value,
-        generation=generation,
+        generation_size=generation_size,
         outcomes=None if outcomes is None else outcomes.value,
         confidence=confidence,
         visible=_visible(show),

@@ -14,7 +14,7 @@ from everhold.cli.app import guarded, say
 __all__ = ["register"]
 
 
-_GATE = ("step", "looks", "changed", "generation", "better", "accuracy", "by")
+_GATE = ("step", "looks", "changed", "generation_size", "better", "accuracy", "by")
 _QUESTIONS = (
     "rounds",
     "half_width",
@@ -52,7 +52,7 @@ def plan(
     step: Annotated[float | None, typer.Option(help="Gate: how much better a candidate is; 0.03 are 3 points.")] = None,
     looks: Annotated[int | None, typer.Option(help="Gate: how many candidates are compared with the incumbent.")] = None,
     changed: Annotated[float | None, typer.Option(help="Gate: the share of the cases that a candidate changes.")] = None,
-    generation: Annotated[int, typer.Option(help="Gate: how many candidates one check compares.")] = 50,
+    generation_size: Annotated[int, typer.Option(help="Gate: how many candidates one check compares.")] = 50,
     better: Annotated[float, typer.Option(help="Gate: the share of the candidates that are better.")] = 0.2,
     accuracy: Annotated[float, typer.Option(help="Gate: the score of the first incumbent.")] = 0.5,
     by: Annotated[float, typer.Option(help="Gate: the margin that a promotion must exceed.")] = 0.0,
@@ -77,7 +77,7 @@ def plan(
             raise eh.SettingError("A gate's plan needs --rows (the cases), --step and --looks.")
         if rows != int(rows):
             raise eh.SettingError(f"--rows is {rows!r}. Expected a whole number of cases.")
-        more = {"changed": changed, "generation": generation, "better": better, "accuracy": accuracy, "by": by}
+        more = {"changed": changed, "generation_size": generation_size, "better": better, "accuracy": accuracy, "by": by}
         say(str(eh.plan_gate(rows=int(rows), step=step, looks=looks, confidence=confidence, **more)))  # type: ignore[arg-type]
         return
     if rounds is None:

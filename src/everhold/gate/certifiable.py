@@ -29,7 +29,7 @@ _MOST = 1_000  # thousandths
 
 def certifies(rules: GateRules, budget: Budget, step: float) -> bool:
     """Whether the next check promotes a candidate that is better by `step`, with a probability of 80 % or more."""
-    price = budget.promotion_price(rules.generation)
+    price = budget.promotion_price(rules.generation_size)
     if budget.privacy is not None:
         return _power(rules.method, rules.cases, rules.by, _test_parts(budget), step, price) >= POWER
     method: GateTest = "mcnemar" if rules.method == "mcnemar" else "bets"
@@ -38,7 +38,7 @@ def certifies(rules: GateRules, budget: Budget, step: float) -> bool:
 
 def smallest_step(rules: GateRules, budget: Budget) -> float | None:
     """About the smallest step that the next check certifies with a probability of 80 %, to a tenth of a point; or None."""
-    price = ceil(budget.promotion_price(rules.generation) / _ROUNDED_TO) * _ROUNDED_TO
+    price = ceil(budget.promotion_price(rules.generation_size) / _ROUNDED_TO) * _ROUNDED_TO
     return _smallest(rules.method, rules.cases, rules.by, _test_parts(budget), price)
 
 
@@ -66,7 +66,7 @@ def _foreseen(rules: GateRules, budget: Budget, step: float) -> int:
         changed,
         method="mcnemar" if rules.method == "mcnemar" else "bets",
         by=rules.by / SCORE_ONE,
-        candidates=rules.generation,
+        candidates=rules.generation_size,
     )
 
 
@@ -81,8 +81,8 @@ def require_certifiable(rules: GateRules, privacy: Privacy | None) -> None:
     plan = plan_gate(
         rows=rules.cases,
         step=step,
-        looks=max(_LOOKS, rules.generation),
-        generation=rules.generation,
+        looks=max(_LOOKS, rules.generation_size),
+        generation_size=rules.generation_size,
         by=rules.by / SCORE_ONE,
         confidence=rules.confidence,
     )
@@ -104,7 +104,7 @@ def require_certifiable(rules: GateRules, privacy: Privacy | None) -> None:
         ""
         if final is None
         else f" With certify='final' (--certify final) the total is certified at the end: {final}, if there are "
-        f"{max(_LOOKS, rules.generation):,} candidates."
+        f"{max(_LOOKS, rules.generation_size):,} candidates."
     )
     raise SettingError(
         f"promotions of {_points(step)} cannot be certified one by one with {rules.cases:,} cases, if candidates change a "
@@ -128,7 +128,7 @@ def _needed(contract: GateContract) -> str:
 
 def _named(kind: str, alone: str, rules: GateRules) -> str:
     """A contract of the plan, by its name there."""
-    return alone if rules.generation == 1 else f"{kind}, the best of {rules.generation:,}"
+    return alone if rules.generation_size == 1 else f"{kind}, the best of {rules.generation_size:,}"
 
 
 def _first(rules: GateRules, privacy: Privacy | None) -> Budget:

@@ -143,13 +143,13 @@ def _write(
     key = bytes.fromhex(KeyFile.load(path).key)
     cases.save(path)
     first = KeptArrays(beside(path, "outcomes"), lambda values: outcomes_digest(key, values)).keep(blinded(steps))
-    study = read_study(path).first_record.fingerprint
+    fingerprint = read_study(path).first_record.fingerprint
     digests, reason = cases.digests(registry), rules.new_budget
-    others = registry.enter(study=study, kind="gate", path=path, digests=digests, reason=reason, refuse=True)
+    others = registry.enter(study=fingerprint, kind="gate", path=path, digests=digests, reason=reason, refuse=True)
     if others and reason is None:
         raise RowsInUse(in_use(others))
     try:
         replace(rules, first=first, artifact=artifact_digest(key, artifact)).save(beside(path, "gate.json"))
     except BaseException:
-        registry.forget(study)
+        registry.forget(fingerprint)
         raise

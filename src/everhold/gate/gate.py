@@ -97,7 +97,7 @@ class Gate:
         by: float = 0.0,
         outcomes: OutcomeKind | None = None,
         certify: CertifyWhen = "each",
-        generation: int = 1,
+        generation_size: int = 1,
         confidence: float = 0.95,
         visible: Iterable[object] | float | None = None,
         expected: Mapping[Any, Any] | None = None,
@@ -122,7 +122,7 @@ class Gate:
             by: what a candidate must be better by.
             outcomes: 'pass' (every case passes or fails, in one run) or 'score'. Left out, it follows from the incumbent's.
             certify: 'each' promotion is certified; or only the 'final' gain is, by `finish`. The latter promotes more often.
-            generation: how many candidates one check chooses from. Candidates wait until a generation is full.
+            generation_size: how many candidates one check chooses from. Candidates wait until a generation is full.
             confidence: probability that all claims are valid at the same time.
             visible: cases whose outcomes anybody may see, by id, or the share of all cases to choose at random. A candidate
                 that is not better on them is kept out for nothing. Claims are about the other, sealed cases.
@@ -156,7 +156,7 @@ class Gate:
             outcomes=kind,
             by=round(_checked_by(by) * SCORE_ONE),
             certify=certify,
-            generation=generation,
+            generation_size=generation_size,
             confidence=confidence,
             incumbent=_checked_name(name),
             first="",
@@ -252,7 +252,7 @@ class Gate:
                 return self._result(holdout, "screened", entered)
             self._require_usable(holdout, checks)
             entered = replace(entered, digest=self.study.keep_outcomes(steps))  # first: it may be compared with later
-            if self.rules.generation == 1:
+            if self.rules.generation_size == 1:
                 return self._check(holdout, [entered], entered, request_id, who)
             self.study.waiting.add(entered, request_id)
             return self._check_if_full(holdout, entered, who)
@@ -268,7 +268,7 @@ class Gate:
 
     def _check_if_full(self, holdout: Holdout, candidate: Candidate, who: str | None) -> CheckResult:
         waiting = self.study.waiting.after(self.study.checks(holdout).checked)
-        if len(waiting) < self.rules.generation:
+        if len(waiting) < self.rules.generation_size:
             return self._result(holdout, "waiting", candidate)
         return self._check(holdout, waiting, candidate, None, who)
 
@@ -381,7 +381,7 @@ class Gate:
         promoted = promoted_by(act)
         state: CheckState = "promoted" if promoted is not None and promoted.digest == mine.digest else "kept"
         result = self._result(holdout, state, mine, act)
-        if state == "promoted" or self.rules.generation > 1:
+        if state == "promoted" or self.rules.generation_size > 1:
             return result
         return replace(result, is_incumbent=checks.is_incumbents_name(mine.name, act))
 

@@ -109,7 +109,7 @@ class GateStatus(JsonResult):
     Attributes:
         cases, visible: sealed cases, and visible ones.
         outcomes: 'pass' or 'score'.
-        by, certify, generation, confidence: the contract.
+        by, certify, generation_size, confidence: the contract.
         checks, promotions, interrupted: so far.
         waiting: candidates of an unfinished generation.
         incumbent: the name of the present one.
@@ -132,7 +132,7 @@ class GateStatus(JsonResult):
     outcomes: str
     by: float
     certify: str
-    generation: int
+    generation_size: int
     confidence: float
     checks: int
     promotions: int
@@ -157,7 +157,7 @@ class GateStatus(JsonResult):
         lines = [
             f"{self.cases:,} sealed cases{shown}; {contract} at {self.confidence:.0%} confidence"
             + (f", better by more than {self.by:.4g}" if self.by else "")
-            + (f"; one check for {self.generation:,} candidates" if self.generation > 1 else ""),
+            + (f"; one check for {self.generation_size:,} candidates" if self.generation_size > 1 else ""),
             f"{_counted(self.checks, self.promotions)}; the incumbent is “{self.incumbent}”"
             + (f"; {counted(self.waiting, 'candidate')} wait{'s' if self.waiting == 1 else ''}" if self.waiting else "")
             + (f"; {counted(self.interrupted, 'check')} interrupted, and charged" if self.interrupted else ""),

@@ -25,7 +25,7 @@ class GateRules:
         outcomes: 'pass' (every case passes or fails, in one run) or 'score' (between 0 and 1).
         by: what a candidate must be better by, in steps of 1/SCORE_ONE.
         certify: 'each' promotion, or only the 'final' gain.
-        generation: how many candidates one check chooses from.
+        generation_size: how many candidates one check chooses from.
         confidence: probability that all claims are valid at the same time.
         incumbent: the first one's name.
         first: the keyed digest of its outcomes.
@@ -40,7 +40,7 @@ class GateRules:
     outcomes: OutcomeKind
     by: int
     certify: CertifyWhen
-    generation: int
+    generation_size: int
     confidence: float
     incumbent: str
     first: str
@@ -56,12 +56,12 @@ class GateRules:
             raise SettingError(f"certify is {self.certify!r}. Expected 'each' or 'final'.")
         if not 0 <= self.by < SCORE_ONE:
             raise SettingError(f"by is {self.by / SCORE_ONE:.4g}. Expected at least 0 and less than 1.")
-        if self.generation < 1:
-            raise SettingError(f"generation is {self.generation!r}. Expected at least 1 candidate.")
-        if self.private and self.generation > 1:
+        if self.generation_size < 1:
+            raise SettingError(f"generation_size is {self.generation_size!r}. Expected at least 1 candidate.")
+        if self.private and self.generation_size > 1:
             raise SettingError(
                 "a private gate checks one candidate at a time: which of a generation is promoted would disclose more than "
-                "one bit, at a price for every check. Expected generation=1, or a gate without privacy."
+                "one bit, at a price for every check. Expected generation_size=1, or a gate without privacy."
             )
         if self.step is not None:
             require_number(self.step, "step")
@@ -86,7 +86,7 @@ class GateRules:
         claims = "every promotion" if self.certify == "each" else "the final gain"
         margin = f"better by more than {self.by}/{SCORE_ONE}" if self.by else "better"
         line = f"a gate: {self.cases:,} sealed and {self.visible:,} visible cases, {what}, {margin}, {claims} certified"
-        line += f", generations of {self.generation:,}" if self.generation > 1 else ""
+        line += f", generations of {self.generation_size:,}" if self.generation_size > 1 else ""
         line += f", steps of {self.step!r}" if self.step is not None else ""
         line += ", private" if self.private else ""
         return line + (f"; new budget: {self.new_budget}" if self.new_budget is not None else "")

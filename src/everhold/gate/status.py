@@ -53,7 +53,7 @@ def gate_status(
         outcomes=rules.outcomes,
         by=rules.by / SCORE_ONE,
         certify=rules.certify,
-        generation=rules.generation,
+        generation_size=rules.generation_size,
         confidence=rules.confidence,
         checks=checks,
         promotions=promotions,
@@ -115,7 +115,7 @@ def affords_promotion(budget: Budget) -> bool:
 
 def promotion_price(rules: GateRules, budget: Budget) -> float:
     """What the next promotion is judged at, in nats."""
-    return budget.promotion_price(rules.generation)
+    return budget.promotion_price(rules.generation_size)
 
 
 def used_up(rules: GateRules, budget: Budget) -> bool:

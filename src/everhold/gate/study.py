@@ -42,14 +42,14 @@ class GateStudy:
     """
 
     def __init__(self, path: Path, rules: GateRules, charges_each: int | None = None) -> None:
-        study = read_study(path).first_record
-        if study.prior != rules.describe() or study.settings["confidence"] != rules.confidence:
+        first = read_study(path).first_record
+        if first.prior != rules.describe() or first.settings["confidence"] != rules.confidence:
             raise LedgerError(
                 f"{beside(path, 'gate.json')} has other rules than the ledger. A gate's contract cannot be changed: "
                 "restore that file from a backup."
             )
         self.path = path
-        self.id = study.fingerprint
+        self.id = first.fingerprint
         self.cases = Cases.load(path)
         self.key = bytes.fromhex(KeyFile.load(path).key)
         self.waiting = WaitingCandidates(beside(path, "waiting.jsonl"))

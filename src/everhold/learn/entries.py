@@ -138,13 +138,13 @@ class Winner(JsonResult):
     Attributes:
         entry: which one.
         entries: among how many.
-        generation: how many choices there have been, this one included.
+        generations: how many choices there have been, this one included.
         score: read from the private rows, with its interval; None where nothing was read.
     """
 
     entry: Entry
     entries: int
-    generation: int
+    generations: int
     score: Score | None
 
     @property
@@ -164,8 +164,8 @@ class Winner(JsonResult):
 
     def __str__(self) -> str:
         among = f"the best of {self.entries:,}"
-        if self.generation > 1:  # others may be a little better on the private rows, and were not named
-            among = f"champion of {self.entries:,} in {self.generation} generations"
+        if self.generations > 1:  # others may be a little better on the private rows, and were not named
+            among = f"champion of {self.entries:,} in {self.generations} generations"
         score_text = "not read" if self.score is None else str(self.score)
         return (
             f"entry {self.entry.number}, {among}, {self.entry.name}: {score_text}{'' if self.score is None else _RESTS_ON}"
@@ -180,7 +180,7 @@ class Winner(JsonResult):
             "kind": "winner",
             "entry": self.entry.to_dict(),
             "entries": self.entries,
-            "generation": self.generation,
+            "generations": self.generations,
             "score": None if self.score is None else self.score.to_dict(),
         }
 
@@ -190,7 +190,7 @@ class Winner(JsonResult):
         from everhold.learn.score import Score
 
         score = None if given["score"] is None else Score.from_dict(given["score"])
-        return cls(Entry.from_dict(given["entry"]), given["entries"], given["generation"], score)
+        return cls(Entry.from_dict(given["entry"]), given["entries"], given["generations"], score)
 
 
 class Entries:

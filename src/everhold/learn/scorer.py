@@ -25,7 +25,7 @@ class SearchStopped(BaseException):
 class Scorer:
     """Enters a fitted estimator and returns its public forecast: `scorer(estimator, X, y)`, where X and y play no part.
 
-    What is returned is not a score: `test.winner()` names the best of all entries and reads it. With `generation`,
+    What is returned is not a score: `test.winner()` names the best of all entries and reads it. With `generation_size`,
     after every so many entries the test set is asked which is best so far.
 
     Larger is better, as scikit-learn wants it: losses are negated. It can be sent to other processes where the test set is
@@ -33,10 +33,10 @@ class Scorer:
     and each process takes its turn, and pauses between entries.
     """
 
-    def __init__(self, test: TestSet, metric: str, *, folds: int = 5, generation: int | None = None) -> None:
+    def __init__(self, test: TestSet, metric: str, *, folds: int = 5, generation_size: int | None = None) -> None:
         self._test = test
         self.metric = metric
-        self._folds, self._generation = folds, generation
+        self._folds, self._generation_size = folds, generation_size
         self._sign = 1.0 if METRICS[metric].larger_is_better else -1.0
         self._folds_of: dict[str, int] | None = {}  # rows that a candidate was scored on; None once it was warned
 
@@ -57,7 +57,7 @@ class Scorer:
             else:
                 entry = self._test.enter(estimator, self.metric, folds=self._folds)
             self._warn_of_folds(name, X)
-            if self._generation is not None and entry.number % self._generation == 0:
+            if self._generation_size is not None and entry.number % self._generation_size == 0:
                 self._test.winner(self.metric, read=False)
             return self._sign * float(entry)
         except EverholdError as refusal:
@@ -96,7 +96,7 @@ class Scorer:
                 "n_jobs=1."
             )
         test.open_to_processes()
-        return _again, (str(test.path), self.metric, self._folds, self._generation)
+        return _again, (str(test.path), self.metric, self._folds, self._generation_size)
 
     def __repr__(self) -> str:
         return f"Scorer({self.metric}, {self._test!r})"
@@ -117,7 +117,7 @@ def save_rows(path: Path, content: dict[str, Any]) -> None:
     write_pickle(rows_file(path), _ROWS, content)
 
 
-def _again(path: str, metric: str, folds: int, generation: int | None) -> Scorer:
+def _again(path: str, metric: str, folds: int, generation_size: int | None) -> Scorer:
     from everhold.learn.testset import TestSet
 
     if path not in _here:
@@ -128,4 +128,4 @@ def _again(path: str, metric: str, folds: int, generation: int | None) -> Scorer
                 f"the rows of {path} are not here: a scorer works on the machine and for the owner of its test set."
             ) from None
         _here[path] = TestSet.from_rows_file(content)
-    return Scorer(_here[path], metric, folds=folds, generation=generation)
+    return Scorer(_here[path], metric, folds=folds, generation_size=generation_size)

@@ -102,7 +102,7 @@ class Search:
 
     def winner(self, holdout: Holdout, metric: Metric, *, read: bool) -> Winner:
         """Choose among what was entered since the last choice and the champion; then read it."""
-        judged, champion, generation = self._so_far(holdout, metric)
+        judged, champion, earlier = self._so_far(holdout, metric)
         waiting = [
             sealed for sealed in self.entries if sealed.entry.metric == metric.name and sealed.entry.number not in judged
         ]
@@ -115,8 +115,8 @@ class Search:
             before = None if champion is None else self.entries[champion]
             candidates = waiting if before is None else [*waiting, before]
             weights = self._weights(metric, waiting)
-            choice = self._choose_generation(holdout, metric, candidates, before, weights, generation)
-            champion, generation = candidates[choice.index].entry.number, generation + 1
+            choice = self._choose_generation(holdout, metric, candidates, before, weights, earlier)
+            champion, earlier = candidates[choice.index].entry.number, earlier + 1
         best = self.entries[champion]  # type: ignore[index]
         score = None
         if read and not (metric.pairs and not self._acts.pairs):
@@ -126,7 +126,7 @@ class Search:
                 score = self._acts.read(
                     holdout, metric, best.identified, None, self._acts.foreseen(metric, best), spend=spend
                 )
-        return Winner(best.entry, len(judged) + len(waiting), generation, score)
+        return Winner(best.entry, len(judged) + len(waiting), earlier, score)
 
     def _choose_generation(
         self,
@@ -135,7 +135,7 @@ class Search:
         candidates: Sequence[SealedEntry],
         before: SealedEntry | None,
         weights: Sequence[Fraction],
-        generation: int,
+        earlier: int,
     ) -> Choice:
         """The best of those who wait and of the champion so far, who comes last; with privacy, about the best of all."""
         names = [candidate.label for candidate in candidates]
@@ -144,13 +144,13 @@ class Search:
             return self._acts.choose_noisily(
                 holdout.acts, metric, names, [candidate.outputs for candidate in candidates], shared
             )
-        leads = [0.0] * len(weights) if before is None else [*(needed_lead(weight, generation) for weight in weights), 0.0]
+        leads = [0.0] * len(weights) if before is None else [*(needed_lead(weight, earlier) for weight in weights), 0.0]
         return holdout.acts.choose(
             names,
             lambda index: self._goodness(metric, candidates[index], before, leads[index]),
             weights,
             criterion=metric.name,
-            earlier_choices=generation,
+            earlier_choices=earlier,
         )
 
     def _weights(self, metric: Metric, waiting: Sequence[SealedEntry]) -> list[Fraction]:
@@ -173,7 +173,7 @@ class Search:
     def _so_far(self, holdout: Holdout, metric: Metric) -> tuple[set[int], int | None, int]:
         """By the record: entries that were judged, the champion, and how many choices there were."""
         judged: set[int] = set()
-        champion, generation = None, 0
+        champion, earlier = None, 0
         for past, _ in holdout.session.journal.recorded_acts:
             begun, done = past.begun, past.done
             if begun.kind != "best_of" or begun.options.get("by") != metric.name or done.interrupted:
@@ -182,8 +182,8 @@ class Search:
             if None in numbers:
                 continue
             judged |= {number for number in numbers if number is not None}
-            champion, generation = numbers[int(done.outcome or 0)], generation + 1
-        return judged, champion, generation
+            champion, earlier = numbers[int(done.outcome or 0)], earlier + 1
+        return judged, champion, earlier
 
     def _spread(self, metric: Metric, waiting: Sequence[SealedEntry]) -> float:
         """The standard deviation of a private score less its forecast, as foreseen for the best candidates."""

@@ -68,8 +68,6 @@ __all__ = ["TestSet"]
 S = TypeVar("S", bound=Score)
 T = TypeVar("T")
 
-_GENERATION = 50  # entries of an adaptive search between two choices
-
 
 class TestSet:
     """Labelled test rows that may be scored against any number of times.
@@ -613,7 +611,7 @@ class TestSet:
 
     # scikit-learn --------------------------------------------------------------------------------------------------
 
-    def scorer(self, metric: str | None = None, *, folds: int = 5, generation: int | bool = False) -> Scorer:
+    def scorer(self, metric: str | None = None, *, folds: int = 5, generation_size: int | None = None) -> Scorer:
         """A scorer for `GridSearchCV`, `RandomizedSearchCV` and `HalvingGridSearchCV`: it enters every candidate.
 
         The search goes by public forecasts, and `winner` says which candidate is best on the private rows. With several
@@ -622,13 +620,12 @@ class TestSet:
 
         Args:
             metric, folds: as for `enter`.
-            generation: for a search that learns from its scores: choose the best so far after every so many entries, without
-                reading it. True: after every 50. False: only in `winner`.
+            generation_size: for a search that learns from its scores: choose the best so far after every so many entries,
+                such as 50, without reading it. Left out: only in `winner`.
         """
-        every = _GENERATION if generation is True else generation or None
-        if every is not None and every < 1:
-            raise SettingError(f"generation is {generation!r}. Expected at least 1 entry, True for {_GENERATION}, or False.")
-        return Scorer(self, self._metric(metric).name, folds=folds, generation=every)
+        if generation_size is not None and (isinstance(generation_size, bool) or generation_size < 1):
+            raise SettingError(f"generation_size is {generation_size!r}. Expected at least 1 entry, such as 50, or None.")
+        return Scorer(self, self._metric(metric).name, folds=folds, generation_size=generation_size)
 
     def cv(self, X: Any, y: Any = None) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """A single split that trains on all rows, so that a search enters a candidate once: `cv=test.cv(X_train)`.

@@ -413,37 +413,37 @@ def read_study(path: str | Path) -> StudyFile:
     store = Store.open(path, write=False)
     try:
         records = store.records()
-        study = FirstRecord.from_record(next(records))
+        first = FirstRecord.from_record(next(records))
         rounds: list[LoggedRound] = []
         findings: list[LoggedFinding] = []
-        budget = study.first_budget
+        budget = first.first_budget
         begun: tuple[ActStart, AskedBy] | None = None
         acts: list[LoggedAct] = []
         closed = False
         for record in records:
-            entry = parse_record(record, study.schema.kinds, parse="surprises")
-            if isinstance(entry, Repeat):
+            parsed = parse_record(record, first.schema.kinds, parse="surprises")
+            if isinstance(parsed, Repeat):
                 continue
-            if isinstance(entry, ParsedFinding):
-                if not all(1 <= number <= len(rounds) for number in entry.finding.rounds):
+            if isinstance(parsed, ParsedFinding):
+                if not all(1 <= number <= len(rounds) for number in parsed.finding.rounds):
                     raise LedgerError("a finding in the ledger is made of rounds that are not there.")
-                findings.append(logged_finding(len(rounds), entry.finding, entry.asked_by))
+                findings.append(logged_finding(len(rounds), parsed.finding, parsed.asked_by))
                 continue
-            if isinstance(entry, ParsedActStart):
-                begun = entry.begun, entry.asked_by
+            if isinstance(parsed, ParsedActStart):
+                begun = parsed.begun, parsed.asked_by
                 continue
-            if isinstance(entry, ParsedActEnd):
+            if isinstance(parsed, ParsedActEnd):
                 if begun is None:
                     raise LedgerError("an act in the ledger ends that never began.")
-                _, budget = price_act(budget, begun[0], entry.done.outcome, interrupted=entry.done.interrupted)
-                acts.append(logged_act(RecordedAct(begun[0], entry.done, len(rounds)), begun[1]))
-                closed = closed or (is_last(begun[0]) and (begun[0].kind == "close" or not entry.done.interrupted))
+                _, budget = price_act(budget, begun[0], parsed.done.outcome, interrupted=parsed.done.interrupted)
+                acts.append(logged_act(RecordedAct(begun[0], parsed.done, len(rounds)), begun[1]))
+                closed = closed or (is_last(begun[0]) and (begun[0].kind == "close" or not parsed.done.interrupted))
                 continue
-            rounds.append(logged_round(entry.round, entry.asked_by))
-            budget = _after(budget, entry.round)
-            act = entry.round.act
+            rounds.append(logged_round(parsed.round, parsed.asked_by))
+            budget = _after(budget, parsed.round)
+            act = parsed.round.act
             closed = closed or (act.kind == "close" and act.part == act.parts)
-        return StudyFile(path, study, tuple(rounds), tuple(findings), store.head, budget, acts=tuple(acts), closed=closed)
+        return StudyFile(path, first, tuple(rounds), tuple(findings), store.head, budget, acts=tuple(acts), closed=closed)
     except StopIteration:
         raise LedgerError(f"{path} holds no record.") from None
     except (ArithmeticError, LookupError, RecursionError, SettingError, TypeError, ValueError) as error:

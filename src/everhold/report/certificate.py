@@ -29,38 +29,38 @@ _SHOWN = 500  # rounds listed in the page; JSON has all
 _SLIM = 360  # pixels of a narrow screen's picture
 
 
-def _labels_only(study: FirstRecord) -> bool:
+def _labels_only(first: FirstRecord) -> bool:
     """Whether features are public and only labels are hidden: a contest, or a test set without a reference."""
-    return study.kind == "labels"
+    return first.kind == "labels"
 
 
-def guarantee(study: FirstRecord) -> str:
+def guarantee(first: FirstRecord) -> str:
     """The guarantee of a study, in a sentence."""
-    if is_gate(study):
-        return gate_guarantee(study) + _privacy_promise(study)
-    draws = "rows" if study.unit is None else f"units ({study.unit})"
-    sure = f"With probability {study.settings['confidence']:g} over"
+    if is_gate(first):
+        return gate_guarantee(first) + _privacy_promise(first)
+    draws = "rows" if first.unit is None else f"units ({first.unit})"
+    sure = f"With probability {first.settings['confidence']:g} over"
     valid = "all intervals of this study are simultaneously valid, however the questions were chosen."
-    if _labels_only(study):
+    if _labels_only(first):
         sentence = (
-            f"{sure} a fresh draw of labels for these same {study.rows:,} {draws}, {valid} Features are public here: "
+            f"{sure} a fresh draw of labels for these same {first.rows:,} {draws}, {valid} Features are public here: "
             "nothing follows for other rows."
         )
     else:
-        sentence = f"{sure} the {study.rows:,} private {draws}, drawn independently from the population, {valid}"
-    if study.settings.get("overlap") == "allow":
+        sentence = f"{sure} the {first.rows:,} private {draws}, drawn independently from the population, {valid}"
+    if first.settings.get("overlap") == "allow":
         sentence += (
             " The owner allowed public rows that are also private rows: this is true only if they are still independent."
         )
-    return sentence + _privacy_promise(study)
+    return sentence + _privacy_promise(first)
 
 
-def _privacy_promise(study: FirstRecord) -> str:
+def _privacy_promise(first: FirstRecord) -> str:
     """What is promised about single rows, in a sentence; empty where nothing is."""
-    if (terms := study.privacy) is None:
+    if (terms := first.privacy) is None:
         return ""
-    unit, promise = "row" if study.unit is None else f"unit ({study.unit})", terms.promise
-    unit = "sealed case" if is_gate(study) else unit
+    unit, promise = "row" if first.unit is None else f"unit ({first.unit})", terms.promise
+    unit = "sealed case" if is_gate(first) else unit
     return (
         f" Everything that it ever discloses is differentially private for every {unit}, with ε = {promise.epsilon:g} and "
         f"δ = {promise.delta:g}. That noise was drawn, and that nothing public was made from the private rows, is the "
@@ -94,31 +94,31 @@ class AboutStudy:
     description: str = ""
 
 
-def assumptions(study: FirstRecord) -> list[str]:
+def assumptions(first: FirstRecord) -> list[str]:
     """What the guarantee rests on, in plain words."""
-    if is_gate(study):
-        return gate_assumptions(study)
-    draws = "rows" if study.unit is None else f"units ({study.unit})"
+    if is_gate(first):
+        return gate_assumptions(first)
+    draws = "rows" if first.unit is None else f"units ({first.unit})"
     statements = [
-        f"The hidden labels of the {study.rows:,} {draws} are independent of each other, given the public features. Answers "
+        f"The hidden labels of the {first.rows:,} {draws} are independent of each other, given the public features. Answers "
         "are about labels drawn anew for these same rows."
-        if _labels_only(study)
-        else f"The {study.rows:,} private {draws} were drawn independently from the population that the answers are about.",
+        if _labels_only(first)
+        else f"The {first.rows:,} private {draws} were drawn independently from the population that the answers are about.",
         "The prior and every question depend on public facts and on earlier answers alone, never on the private rows.",
         "Nobody who chose a question, a model or a guess had seen these rows, or a result computed from them elsewhere.",
         "What other studies of these rows disclosed, if there are any, is not counted here: no question follows from it.",
         "The private rows and the program that read them were not tampered with. Nobody can see that in a certificate.",
     ]
-    if study.settings.get("known_rows"):
-        statements.append(f"At most {study.settings['known_rows']:,} private {draws} were known to people who asked.")
+    if first.settings.get("known_rows"):
+        statements.append(f"At most {first.settings['known_rows']:,} private {draws} were known to people who asked.")
     return statements
 
 
-def digests(study: FirstRecord) -> dict[str, str]:
+def digests(first: FirstRecord) -> dict[str, str]:
     """SHA-256 of the schema and of the public rows, and the keyed fingerprint of the private ones."""
-    schema = hashlib.sha256(study.schema.to_toml().encode()).hexdigest()
-    reference = hashlib.sha256(table_to_bytes(study.reference, study.weights)).hexdigest()
-    return {"schema_sha256": schema, "reference_sha256": reference, "rows_fingerprint": study.fingerprint}
+    schema = hashlib.sha256(first.schema.to_toml().encode()).hexdigest()
+    reference = hashlib.sha256(table_to_bytes(first.reference, first.weights)).hexdigest()
+    return {"schema_sha256": schema, "reference_sha256": reference, "rows_fingerprint": first.fingerprint}
 
 
 def certificate_json(file: StudyFile, audit: Audit, about: AboutStudy | None = None) -> dict[str, Any]:

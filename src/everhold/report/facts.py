@@ -57,7 +57,7 @@ def privacy_facts(account: PrivacyAccount, failure_probability: float) -> dict[s
     }
 
 
-def study_facts(study: FirstRecord, *, rounds: int, surprises: int, price: float, head: str) -> dict[str, Any]:
+def study_facts(first: FirstRecord, *, rounds: int, surprises: int, price: float, head: str) -> dict[str, Any]:
     """The facts that every interface shows of a study.
 
     `sampling_half_width`: the sampling error of a share near one half at this price; the tolerance comes on top.
@@ -65,12 +65,12 @@ def study_facts(study: FirstRecord, *, rounds: int, surprises: int, price: float
     return {
         "rounds": rounds,
         "surprises": surprises,
-        "rows": study.rows,
-        "unit": study.unit,
-        "confidence": float(study.settings["confidence"]),
+        "rows": first.rows,
+        "unit": first.unit,
+        "confidence": float(first.settings["confidence"]),
         "price": price,
-        "sampling_half_width": sqrt(price / (2.0 * study.rows)),
-        "prior": study.prior,
-        "created": study.created,
+        "sampling_half_width": sqrt(price / (2.0 * first.rows)),
+        "prior": first.prior,
+        "created": first.created,
         "head": head,
     }

@@ -21,14 +21,14 @@ _CONTRACT = re.compile(
 )
 
 
-def is_gate(study: FirstRecord) -> bool:
+def is_gate(first: FirstRecord) -> bool:
     """Whether a study is a gate's, as its first record says."""
-    return study.kind == "gate"
+    return first.kind == "gate"
 
 
-def gate_guarantee(study: FirstRecord) -> str:
+def gate_guarantee(first: FirstRecord) -> str:
     """What a gate's study guarantees, in a sentence."""
-    if (contract := _CONTRACT.match(study.prior)) is None:
+    if (contract := _CONTRACT.match(first.prior)) is None:
         raise LedgerError("the gate's contract in its first record is not readable.")
     margin = f" by more than {int(contract['by']) / SCORE_ONE:.4g}" if contract["by"] else ""
     gain = "the total gain that the last act prints is no larger than the true one"
@@ -37,15 +37,15 @@ def gate_guarantee(study: FirstRecord) -> str:
         better = f"every promoted candidate is better{margin} than the incumbent that it replaced"
         what = f"{better} and {gain}, all at the same time"
     return (
-        f"With probability {study.settings['confidence']:g} over the {study.rows:,} sealed cases, drawn independently from "
+        f"With probability {first.settings['confidence']:g} over the {first.rows:,} sealed cases, drawn independently from "
         f"the population, {what}, however candidates were found."
     )
 
 
-def gate_assumptions(study: FirstRecord) -> list[str]:
+def gate_assumptions(first: FirstRecord) -> list[str]:
     """What that rests on, in plain words."""
     return [
-        f"The {study.rows:,} sealed cases were drawn independently from the population that the verdicts are about.",
+        f"The {first.rows:,} sealed cases were drawn independently from the population that the verdicts are about.",
         "Nobody who made a candidate had seen outcomes of these cases, other than the verdicts of this gate.",
         "The outcomes are those of the candidates, and each case was judged in the same way for all of them.",
         "What other gates with these cases disclosed, if there are any, is not counted here.",

@@ -50,7 +50,7 @@ class GateStatusOut(BaseModel):
     outcomes: Literal["pass", "score"]
     by: float
     certify: Literal["each", "final"]
-    generation: int
+    generation_size: int
     confidence: float
     checks: int
     promotions: int

@@ -95,14 +95,14 @@ class RecordSoFar:
 
     Args:
         path: of the study.
-        study: its configuration.
+        first: its first record.
         holdout: whose record it is.
         known: what of it was read from its file already.
     """
 
-    def __init__(self, path: Path, study: FirstRecord, holdout: Holdout, known: StudyFile | None = None) -> None:
+    def __init__(self, path: Path, first: FirstRecord, holdout: Holdout, known: StudyFile | None = None) -> None:
         self.holdout = holdout
-        self._path, self._study = path, study
+        self._path, self._first = path, first
         self._rounds: list[LoggedRound] = [] if known is None else list(known.rounds)
         self._findings: list[LoggedFinding] = [] if known is None else list(known.findings)
         self._acts: list[LoggedAct] = [] if known is None else list(known.acts)
@@ -128,7 +128,7 @@ class RecordSoFar:
         """The study as its file would have been read when it stood there, without reading it."""
         return StudyFile(
             self._path,
-            self._study,
+            self._first,
             tuple(self._rounds[: progress.rounds]),
             tuple(self._findings[: progress.findings]),
             Head.parse(progress.head),

@@ -226,15 +226,15 @@ class ServerState:
 
     def status(self, served: Served, token: Token) -> dict[str, Any]:
         """Where a study stands: public facts, coins and the record."""
-        at, study = served.progress, served.first_record
+        at, first = served.progress, served.first_record
         facts = {
             "name": served.name,
             "kind": served.kind,
-            **study_facts(study, rounds=at.rounds, surprises=at.surprises, price=at.price, head=at.head),
-            **budget_facts(at.budget, study.rows, acts=at.acts, closed=at.closed),
-            "half_width": study.settings["half_width"],
+            **study_facts(first, rounds=at.rounds, surprises=at.surprises, price=at.price, head=at.head),
+            **budget_facts(at.budget, first.rows, acts=at.acts, closed=at.closed),
+            "half_width": first.settings["half_width"],
             "budget": served.price_limit if isinstance(served, StudyWriter) else None,
-            "guarantee": guarantee(study),
+            "guarantee": guarantee(first),
             **{name: getattr(self.about(served), name) for name in ("title", "description", "custodian", "contact")},
         }
         if not self.sees_all(served, token):

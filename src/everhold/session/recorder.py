@@ -419,8 +419,8 @@ class Recorder(Generic[P]):
                 )
             store.resume()
             try:
-                entries = (parse_record(record, self._kinds, parse="surprises") for record in store.new_records())
-                self.restore(entries, store.path)
+                parsed = (parse_record(record, self._kinds, parse="surprises") for record in store.new_records())
+                self.restore(parsed, store.path)
                 self.shield.reload()
                 self.shield.charge_unrecorded()
                 self.end_interrupted_act()
@@ -428,22 +428,22 @@ class Recorder(Generic[P]):
                 store.fail()
                 raise
 
-    def restore(self, entries: Iterable[ParsedRecord], where: object) -> None:
+    def restore(self, parsed_records: Iterable[ParsedRecord], where: object) -> None:
         """Take over what is recorded. Quiet asks only count; what disclosed something teaches what it taught then."""
 
         def record() -> Iterator[Round | RecordedAct]:
-            for entry in entries:
-                if isinstance(entry, Repeat):
-                    self.journal.restore_repeat(entry.asked_by.request_id, entry.number)
-                elif isinstance(entry, ParsedFinding):
-                    self.journal.restore_finding(entry.finding, entry.asked_by)
-                elif isinstance(entry, ParsedActStart):
-                    self.journal.restore_act_start(entry.begun, entry.asked_by)
-                elif isinstance(entry, ParsedActEnd):
-                    yield self.journal.restore_act_end(entry.done)
+            for parsed in parsed_records:
+                if isinstance(parsed, Repeat):
+                    self.journal.restore_repeat(parsed.asked_by.request_id, parsed.number)
+                elif isinstance(parsed, ParsedFinding):
+                    self.journal.restore_finding(parsed.finding, parsed.asked_by)
+                elif isinstance(parsed, ParsedActStart):
+                    self.journal.restore_act_start(parsed.begun, parsed.asked_by)
+                elif isinstance(parsed, ParsedActEnd):
+                    yield self.journal.restore_act_end(parsed.done)
                 else:
-                    self.journal.restore_round(entry.round, entry.asked_by)
-                    yield entry.round
+                    self.journal.restore_round(parsed.round, parsed.asked_by)
+                    yield parsed.round
 
         for past, replayed in walk(self.mechanism, record(), every=False):
             if replayed is not None and replayed.proposal.forecast != past.forecast:

@@ -41,13 +41,13 @@ from everhold.session.shield import PrivacyShield
 from everhold.version import VERSION
 
 __all__ = [
+    "first_and_records",
     "kept_public",
     "new_study",
     "open_study",
     "record_count",
     "rehearse_study",
     "require_head",
-    "study_and_records",
 ]
 
 
@@ -91,11 +91,11 @@ def _create(path: Path, setup: Setup, data: object, enter: Callable[[str], None]
     public, sample = setup.public, setup.session.sample
     if public.pool is None:
         raise LedgerError("a durable study keeps its public rows: use a prior with fixed rows, such as Sampler(size=...).")
-    secret = KeyFile.new(_location(data))
-    fingerprint = sample.fingerprint(bytes.fromhex(secret.key))
+    key_file = KeyFile.new(_location(data))
+    fingerprint = sample.fingerprint(bytes.fromhex(key_file.key))
     if setup.settings.privacy is not None:  # no function of the rows leaves without noise, not even under a key
-        secret, fingerprint = replace(secret, rows=fingerprint), fresh_id()
-    study = FirstRecord(
+        key_file, fingerprint = replace(key_file, rows=fingerprint), fresh_id()
+    first = FirstRecord(
         settings=setup.settings.to_dict(),
         schema=public.schema,
         rows=sample.size,
@@ -113,35 +113,35 @@ def _create(path: Path, setup: Setup, data: object, enter: Callable[[str], None]
         kind=setup.prior.kind if isinstance(setup.prior, FixedPrior) else "study",
     )
     if enter is not None:
-        enter(study.fingerprint)
-    store = Store.create(path, study.record(), before=lambda: secret.save(path))
+        enter(first.fingerprint)
+    store = Store.create(path, first.record(), before=lambda: key_file.save(path))
     try:
         setup.session.recorder.make_durable(Journal(store))
         if setup.settings.privacy is not None:
-            _guard(setup, study, Guard.create(path, store.head))
-        note_heads(RegisteredStudy(study.fingerprint), setup.session.journal)
+            _guard(setup, first, Guard.create(path, store.head))
+        note_heads(RegisteredStudy(first.fingerprint), setup.session.journal)
     except BaseException:
         store.close()  # the file is there, and another may go on with it
         raise
-    return study.fingerprint
+    return first.fingerprint
 
 
 def open_study(path: Path, data: object, expect_head: str | None, engine: EngineName, memory_limit: str | None) -> Setup:
     """A study's session as its record left it, for asking."""
     store = Store.open(path, write=True)
     try:
-        study, settings, records = study_and_records(store, expect_head)
-        require_known_head(study.fingerprint, store)
+        first, settings, records = first_and_records(store, expect_head)
+        require_known_head(first.fingerprint, store)
         guard = None
         if settings.privacy is not None:
             guard = Guard.open(store.path)
-            study, settings, records = study_and_records(store, str(guard.head))
-        sample = _bound_sample(study, settings, KeyFile.load(store.path), store.path, data, engine, memory_limit)
-        setup = _restored(study, settings, sample, records, store, Journal(store))
+            first, settings, records = first_and_records(store, str(guard.head))
+        sample = _bound_sample(first, settings, KeyFile.load(store.path), store.path, data, engine, memory_limit)
+        setup = _restored(first, settings, sample, records, store, Journal(store))
         before = _counts(setup)
         if guard is not None:
-            _guard(setup, study, guard)
-        note_heads(RegisteredStudy(study.fingerprint), setup.session.journal)
+            _guard(setup, first, guard)
+        note_heads(RegisteredStudy(first.fingerprint), setup.session.journal)
         setup.session.recorder.end_interrupted_act()
         setup.session.recorder.ended_at_opening = _ended(before, _counts(setup))
         return setup
@@ -172,9 +172,9 @@ def _ended(before: tuple[int, int, float], after: tuple[int, int, float]) -> str
     return f"{what}: {it} {became} ({nats:.1f} nats){end}"
 
 
-def _guard(setup: Setup, study: FirstRecord, guard: Guard) -> None:
+def _guard(setup: Setup, first: FirstRecord, guard: Guard) -> None:
     """Remember every charge in the guard and in the registry, and ask the registry before anything is drawn."""
-    recorder, registered = setup.session.recorder, RegisteredStudy(study.fingerprint)
+    recorder, registered = setup.session.recorder, RegisteredStudy(first.fingerprint)
     recorder.shield_with(PrivacyShield(guard, recorder.journal, recorder.acting_mechanism(), registered))
 
 
@@ -182,24 +182,24 @@ def rehearse_study(path: Path) -> Setup:
     """A study's session without its private rows: the public side can be tried, and nothing can be asked."""
     store = Store.open(path, write=False)
     try:
-        study, settings, records = study_and_records(store, None)
-        return _restored(study, settings, Sample(study.rows), records, store, Journal())
+        first, settings, records = first_and_records(store, None)
+        return _restored(first, settings, Sample(first.rows), records, store, Journal())
     finally:
         store.close()
 
 
-def study_and_records(store: Store, expect_head: str | None) -> tuple[FirstRecord, Settings, Iterator[Record]]:
+def first_and_records(store: Store, expect_head: str | None) -> tuple[FirstRecord, Settings, Iterator[Record]]:
     """The first record of a study, and the records that follow."""
     records = _expected_records(store, expect_head)
-    study = FirstRecord.from_record(next(records))
-    return study, Settings.from_dict(study.settings), records
+    first = FirstRecord.from_record(next(records))
+    return first, Settings.from_dict(first.settings), records
 
 
 def _restored(
-    study: FirstRecord, settings: Settings, sample: Sample, records: Iterator[Record], store: Store, journal: Journal
+    first: FirstRecord, settings: Settings, sample: Sample, records: Iterator[Record], store: Store, journal: Journal
 ) -> Setup:
-    public, prior = kept_public(study, settings)
-    setup = Setup.start(sample, public, settings, prior, study.unit, study.split, journal)
+    public, prior = kept_public(first, settings)
+    setup = Setup.start(sample, public, settings, prior, first.unit, first.split, journal)
     kinds = public.schema.kinds
     with progress_bar("Opening the study", record_count(store)) as bar:
         entries = (parse_record(record, kinds, parse="surprises") for record in bar.over(records))
@@ -215,37 +215,37 @@ def record_count(store: Store) -> int | None:
         return None
 
 
-def kept_public(study: FirstRecord, settings: Settings) -> tuple[PublicSide, Prior]:
+def kept_public(first: FirstRecord, settings: Settings) -> tuple[PublicSide, Prior]:
     """The public side of a study, as it kept it."""
-    pool = Pool(study.reference, study.weights, study.draws)
-    prior = FixedPrior(pool, study.density, study.prior, kind=cast("StudyKind", study.kind))
-    return PublicSide(prior, settings.seed, study.schema, study.unit), prior
+    pool = Pool(first.reference, first.weights, first.draws)
+    prior = FixedPrior(pool, first.density, first.prior, kind=cast("StudyKind", first.kind))
+    return PublicSide(prior, settings.seed, first.schema, first.unit), prior
 
 
 def _bound_sample(
-    study: FirstRecord,
+    first: FirstRecord,
     settings: Settings,
-    secret: KeyFile,
+    key_file: KeyFile,
     path: Path,
     data: object,
     engine: EngineName,
     memory_limit: str | None,
 ) -> Sample:
     """The private rows that a study was made for, and no others."""
-    if data is None and secret.data is None and path.with_name(f"{path.name}.gate.json").exists():
+    if data is None and key_file.data is None and path.with_name(f"{path.name}.gate.json").exists():
         raise DataError(f"{path} is a gate, which answers no questions. Expected everhold gate check, or eh.Gate(path).")
-    if data is None and secret.data is None:
+    if data is None and key_file.data is None:
         raise DataError(
             "the study does not know where its rows are. Expected them again: Holdout.open(path, data=...), or --data FILE."
         )
-    rows = as_source(secret.data if data is None else data, what="the private table", private=True)
-    if study.split is not None:
-        _, rows = Split(study.split).divide(rows, stream_rng(settings.seed, "split"), study.unit)
+    rows = as_source(key_file.data if data is None else data, what="the private table", private=True)
+    if first.split is not None:
+        _, rows = Split(first.split).divide(rows, stream_rng(settings.seed, "split"), first.unit)
     if engine == "auto":  # as it was when the study was made
-        engine = {"files": "duckdb", "table": "auto"}.get(study.binding, "memory")  # type: ignore[assignment]
-    sample = Sample(rows, schema=study.schema, unit=study.unit, engine=engine, memory_limit=memory_limit)
-    expected = study.fingerprint if study.privacy is None else secret.rows
-    if sample.size != study.rows or sample.fingerprint(bytes.fromhex(secret.key)) != expected:
+        engine = {"files": "duckdb", "table": "auto"}.get(first.binding, "memory")  # type: ignore[assignment]
+    sample = Sample(rows, schema=first.schema, unit=first.unit, engine=engine, memory_limit=memory_limit)
+    expected = first.fingerprint if first.privacy is None else key_file.rows
+    if sample.size != first.rows or sample.fingerprint(bytes.fromhex(key_file.key)) != expected:
         raise LedgerError(
             f"these are not the rows that {path} was made for. Expected the same rows, in any order (in the same "
             "order where a part of them was split off, the same files or the same kind of database where they are read in "

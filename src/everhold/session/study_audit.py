@@ -25,7 +25,7 @@ from everhold.ledger.store import Record, Store
 from everhold.progress import NO_BAR, progress_bar
 from everhold.queries.answer import Answer
 from everhold.session.public import build_mechanism, declared_columns
-from everhold.session.study import kept_public, record_count, study_and_records
+from everhold.session.study import first_and_records, kept_public, record_count
 from everhold.statistics import statistic
 from everhold.statistics.declared import DeclaredColumns
 from everhold.statistics.statistic import QuestionBatch, run
@@ -49,15 +49,15 @@ def audit_study(
     except LedgerError as error:
         return Audit(0, 0, 0, str(error))
     try:
-        study, settings, following = study_and_records(store, expect_head)
-        public, _ = kept_public(study, settings)
-        mechanism = build_mechanism(study.rows, public, settings)
-        declared = declared_columns(mechanism, study.schema, 1)
+        first, settings, following = first_and_records(store, expect_head)
+        public, _ = kept_public(first, settings)
+        mechanism = build_mechanism(first.rows, public, settings)
+        declared = declared_columns(mechanism, first.schema, 1)
         with NO_BAR if progress is not None else progress_bar("Replaying", record_count(store)) as bar:
-            record = _AuditedRecords(study, declared, bar.over(following), progress or (lambda _: None), records)
+            record = _AuditedRecords(first, declared, bar.over(following), progress or (lambda _: None), records)
             result = audit(mechanism, record.rounds())
         if result.ok:
-            check_pages(path, data, records=record.count, written_by=record.written_by or study.written_by)
+            check_pages(path, data, records=record.count, written_by=record.written_by or first.written_by)
     except LedgerError as error:
         return Audit(0, 0, 0, str(error))
     except (ArithmeticError, EverholdError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -72,13 +72,13 @@ class _AuditedRecords:
 
     def __init__(
         self,
-        study: FirstRecord,
+        first: FirstRecord,
         declared: DeclaredColumns,
         records: Iterator[Record],
         progress: Callable[[int], None],
         most: int | None,
     ) -> None:
-        self._study, self._records, self._progress, self._most = study, records, progress, most
+        self._first, self._records, self._progress, self._most = first, records, progress, most
         self._declared = declared
         self._findings: set[str] = set()
         self._requests: set[str] = set()
@@ -90,37 +90,37 @@ class _AuditedRecords:
     def rounds(self) -> Iterator[Round | RecordedAct]:
         """Every round and act, in order."""
         for record in self._records:
-            entry = parse_record(record, self._study.schema.kinds)
-            self.count, self.written_by = self.count + 1, entry.written_by
+            parsed = parse_record(record, self._first.schema.kinds)
+            self.count, self.written_by = self.count + 1, parsed.written_by
             if self._most is not None and self.count > self._most:
                 continue
-            if isinstance(entry, ParsedFinding):
-                self._check_finding(entry.finding)
+            if isinstance(parsed, ParsedFinding):
+                self._check_finding(parsed.finding)
                 continue
-            if isinstance(entry, ParsedActStart):
+            if isinstance(parsed, ParsedActStart):
                 if self._begun is not None:
                     raise LedgerError("an act in the ledger begins before the one before it has ended.")
-                self._begun = entry.begun
+                self._begun = parsed.begun
                 continue
-            if isinstance(entry, ParsedActEnd):
+            if isinstance(parsed, ParsedActEnd):
                 if self._begun is None:
                     raise LedgerError("an act in the ledger ends that never began.")
                 begun, self._begun = self._begun, None
                 self._check_parts(begun)
-                yield RecordedAct(begun, entry.done, self._done)
+                yield RecordedAct(begun, parsed.done, self._done)
                 continue
-            self._check_request(entry)
-            if isinstance(entry, Repeat):
+            self._check_request(parsed)
+            if isinstance(parsed, Repeat):
                 continue
             self._done += 1
-            self._progress(entry.round.number)
-            if entry.round.act.kind != "ask":
-                self._check_announced(entry)
-                if entry.round.act.part == entry.round.act.parts:
+            self._progress(parsed.round.number)
+            if parsed.round.act.kind != "ask":
+                self._check_announced(parsed)
+                if parsed.round.act.part == parsed.round.act.parts:
                     self._begun = None
-            if entry.round.is_text:
-                self._answers[entry.round.number] = entry.round.name, entry.round.answer
-            yield entry.round
+            if parsed.round.is_text:
+                self._answers[parsed.round.number] = parsed.round.name, parsed.round.answer
+            yield parsed.round
 
     def _check_parts(self, begun: ActStart) -> None:
         """A verdict by intervals is priced for as many intervals as its questions take."""
