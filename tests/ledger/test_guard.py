@@ -7,7 +7,7 @@ import os
 import pytest
 
 from everhold.errors import LedgerError
-from everhold.ledger.guard import Guard
+from everhold.ledger.guard import Guard, kept_name
 from everhold.ledger.store import Head
 
 HEAD, LATER = Head(1, b"\x01" * 32), Head(9, b"\x02" * 32)
@@ -21,12 +21,23 @@ def study(tmp_path):
 def test_it_remembers_what_was_settled_and_marked(study):
     guard = Guard.create(study, HEAD)
     assert (guard.charges, guard.marked, guard.head) == (0, False, HEAD)
-    guard.mark()
+    guard.mark("ann")
     again = Guard.open(study)
-    assert (again.charges, again.marked, again.head) == (0, True, HEAD)
+    assert (again.charges, again.marked, again.marked_by, again.head) == (0, True, "ann", HEAD)
     again.settle(1, LATER)
     guard.reload()
-    assert (guard.charges, guard.marked, guard.head) == (1, False, LATER)
+    assert (guard.charges, guard.marked, guard.marked_by, guard.head) == (1, False, None, LATER)
+
+
+@pytest.mark.parametrize("who", ["ö" * 100, "x" * 200, "𝔸" * 100, "𝔸" * 200])
+def test_long_names_fit_into_its_sector(study, who):
+    """A token's name has up to 100 letters; of longer ones the beginning counts."""
+    guard = Guard.create(study, HEAD)
+    guard.mark(who)
+    assert len(guard.path.read_bytes()) == 1024
+    found = Guard.open(study).marked_by
+    assert found == kept_name(who) == who[: len(found)]
+    assert len(found) >= 100
 
 
 def test_a_torn_write_leaves_what_was_before(study):

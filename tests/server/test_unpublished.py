@@ -1,13 +1,17 @@
 """What is durable and has not left yet: no route shows it, whatever the moment."""
 
+import asyncio
 import threading
 
 import numpy as np
+import pytest
 
+import everhold as eh
 from everhold.ledger.reader import read_study
 from everhold.server.contest_writer import ContestWriter
 from everhold.server.study_writer import StudyWriter
-from tests.server.serving import Clock, as_csv, let_time_pass, make_contest, make_study, site, wait_for
+from everhold.server.try_outs import TryOuts
+from tests.server.serving import Clock, as_csv, let_time_pass, make_contest, make_study, people, save, site, wait_for
 
 
 def _later(work):
@@ -123,3 +127,74 @@ def test_numbers_that_are_none_are_refused(tmp_path):
             assert made.http.post("/studies/patients/ask", data={**form, "csrf": csrf}).status_code == 422
             assert "wrong" in made.http.get("/studies/patients/check", params=form).text
         assert made.get("/v1/studies/patients/status").json()["rounds"] == 0
+
+
+PUBLIC = people(3_000, 0.2, 2)
+
+
+def make_private(folder):
+    """A private study whose budget pays for one surprise."""
+    data = save(folder / "patients.csv", people(4_000, 0.5, 1))
+    place = folder / "patients.everhold"
+    promise = eh.Privacy(epsilon=3.0, surprises=1)
+    schema = eh.Schema.propose(PUBLIC)
+    eh.Holdout.create(place, data, prior=eh.Reference(PUBLIC), schema=schema, privacy=promise, register=False).release()
+    return place
+
+
+LOOKS = {
+    "a trial": ("try_out", {"question": "smoker AND age > 30"}),
+    "both": ("try_out", {"question": "smoker AND age > 30", "both": True}),
+    "a rehearsal": ("try_out", {"question": {"statistic": "mean", "arguments": {"question": "bmi"}}}),
+    "an ask that is refused": ("ask", {"question": "smoker AND age > 30"}),
+    "several": ("ask_many", {"questions": ["smoker AND age > 30", "smoker AND age > 31"]}),
+    "a statistic that is refused": ("ask", {"question": {"statistic": "mean", "arguments": {"question": "bmi"}}}),
+    "an act that is refused": ("certify", {"round": 1}),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_previews_and_refusals_leave_after_what_they_may_depend_on(tmp_path, monkeypatch, look):
+    """Somebody who came before, and whose own moment comes earlier, does not learn of a surprise before it has left."""
+    began, ready = threading.Event(), threading.Event()
+
+    def hold(real):
+        async def slow(self, caller, *given):  # what is long on the public side
+            if caller.asked_by.who == "bob" and not ready.is_set():
+                began.set()
+                await asyncio.to_thread(ready.wait, 600)
+            return await real(self, caller, *given)
+
+        return slow
+
+    for name in ("parsed", "evaluated", "count_parts"):
+        monkeypatch.setattr(TryOuts, name, hold(getattr(TryOuts, name)))
+    clock = Clock()
+    place = make_private(tmp_path)
+    with site(tmp_path, place, grid_ms=4_000, clock=clock) as made:
+        made.token("bob", "custodian")
+        known = made.get("/v1/studies/patients/status").json()
+        path, body = look
+        found = {}
+
+        def of(who, path, body):
+            return _later(lambda: found.update({who: made.post(f"/v1/studies/patients/{path}", body, who)}))
+
+        bob = of("bob", path, body)
+        wait_for(lambda: began.is_set() or found)
+        assert not found
+        clock.now += 3.0
+        ann = of("ann", "ask", {"question": "smoker"})
+        wait_for(lambda: len(read_study(place).rounds) == 1)
+        wait_for(lambda: made.state.served["patients"].release_time() > clock.now + 3.0)
+        ready.set()
+        end = made.state.served["patients"].release_time()
+        early = []
+        while clock.now < end - 0.05:  # bob's own moment comes and goes
+            clock.now += 0.05
+            ann.join(0.01)
+            early += [*found, *({"status"} if made.get("/v1/studies/patients/status").json() != known else ())]
+        let_time_pass(clock, ann, bob)
+        assert not early
+        assert found["ann"].json()["surprise"]
+        assert found["bob"].status_code in (200, 409, 422)

@@ -535,6 +535,27 @@ def test_a_killed_surprise_is_charged_once(path, where):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_name_that_crashes_the_study_reaches_its_own_limit(path):
+    """A charge whose answer a crash took away is that of the name who asked, and of nobody else."""
+    made(path).release()
+
+    def ask():
+        held = eh.Holdout.open(path, data=PRIVATE)
+        held.session.limit_charges(2, path)
+        Everhold._refit = lambda *_: kill()
+        held.ask("smoker", who="mallory")
+
+    assert [in_child(ask) for _ in range(4)] == [True, True, False, False]
+    with eh.Holdout.open(path, data=PRIVATE) as held:
+        assert held.privacy.surprises == 2
+        assert [entry.who for entry in read_study(path).log if entry.act == "void"] == ["mallory"] * 2
+        held.session.limit_charges(2, path)
+        with pytest.raises(eh.PrivacyUsedUp, match="mallory has caused 2 of the 2"):
+            held.ask("smoker", who="mallory")
+        assert held.ask("smoker", who="ann").surprise
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_whoever_crashes_the_study_on_every_surprise_runs_out_of_budget(path):
     """An attacker whose refits kill the process learns "crash = surprise", and pays for each: no free look."""
     made(path).release()

@@ -1,6 +1,7 @@
 """The guard of a private study: a small file beside the key that remembers what was charged, whatever is interrupted.
 
-It holds how often something was charged, the ledger's head, and a mark: "a surprise was drawn and is not yet recorded".
+It holds how often something was charged, the ledger's head, and a mark: "a surprise was drawn and is not yet recorded",
+with the name of who asked.
 It is written in place, into two slots in turn, so that a full disk or a power cut cannot take it away: the newest slot
 with a right checksum counts. `docs/theory/privacy.md#crashes` says what follows from it.
 """
@@ -17,11 +18,21 @@ from everhold.errors import LedgerError
 from everhold.ledger.safe_files import sync_folder
 from everhold.ledger.store import Head
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "kept_name"]
 
 _MAGIC = b"evhguard"
-_FORM = struct.Struct(">8sQQQQ32s")
+_MOST_NAME = 400  # bytes of a name
+_FORM = struct.Struct(f">8sQQQQ32sH{_MOST_NAME}s")
 _SLOT = 512  # a sector: a write of one is whole or not at all on usual disks
+
+
+def kept_name(who: str | None) -> str:
+    """A name as a guard keeps it: of a very long one the beginning.
+
+    >>> kept_name("ann"), kept_name(None), len(kept_name("ö" * 201))
+    ('ann', '', 200)
+    """
+    return (who or "").encode()[:_MOST_NAME].decode(errors="ignore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +43,13 @@ class _Kept:
     charges: int
     marked: bool
     head: Head
+    who: str = ""
 
     def to_bytes(self) -> bytes:
-        body = _FORM.pack(_MAGIC, self.sequence, self.charges, self.marked, self.head.records, self.head.hash)
+        name = self.who.encode()
+        body = _FORM.pack(
+            _MAGIC, self.sequence, self.charges, self.marked, self.head.records, self.head.hash, len(name), name
+        )
         return (body + hashlib.sha256(body).digest()).ljust(_SLOT, b"\0")
 
     @classmethod
@@ -43,8 +58,9 @@ class _Kept:
         body, digest = slot[: _FORM.size], slot[_FORM.size : _FORM.size + 32]
         if len(slot) < _SLOT or hashlib.sha256(body).digest() != digest:
             return None
-        magic, sequence, charges, marked, records, head_hash = _FORM.unpack(body)
-        return cls(sequence, charges, bool(marked), Head(records, head_hash)) if magic == _MAGIC else None
+        magic, sequence, charges, marked, records, head_hash, letters, name = _FORM.unpack(body)
+        who = name[:letters].decode(errors="ignore")
+        return cls(sequence, charges, bool(marked), Head(records, head_hash), who) if magic == _MAGIC else None
 
 
 class Guard:
@@ -112,13 +128,18 @@ class Guard:
         return self._kept.marked
 
     @property
+    def marked_by(self) -> str | None:
+        """Who asked when it was drawn; None where no name was given."""
+        return self._kept.who or None
+
+    @property
     def head(self) -> Head:
         """A head that the ledger had."""
         return self._kept.head
 
-    def mark(self) -> None:
-        """Note durably that a surprise was drawn, before anything else is done with it."""
-        self._write(replace(self._kept, marked=True), sync=True)
+    def mark(self, who: str | None = None) -> None:
+        """Note durably that a surprise was drawn, and by whom, before anything else is done with it."""
+        self._write(replace(self._kept, marked=True, who=kept_name(who)), sync=True)
 
     def settle(self, charges: int, head: Head) -> None:
         """Note what is durable in the ledger. Charges are synced; a head alone may be lost, an older one is as good."""

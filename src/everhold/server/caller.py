@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Caller"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Caller:
     """Who asks, for the record, and when.
 
@@ -25,6 +25,7 @@ class Caller:
         arrived: when it came, on the grid's clock; None: no grid.
         permit: is called with the number of questions that come next; it may refuse them.
         paid: answers to parts that were recorded, also where a later one was refused.
+        seen: on how many records of the ledger a result or an error may depend: it leaves after them.
     """
 
     key: str = ""
@@ -32,6 +33,7 @@ class Caller:
     arrived: float | None = None
     permit: Callable[[int], None] = lambda _: None
     paid: list[Answer] = field(default_factory=list)
+    seen: int = 0
 
     def request(self, question: str | Query, part: int | None = None, expect: float | None = None) -> Request:
         """One question of this caller."""

@@ -8,8 +8,9 @@ that depends on private rows leaves on the grid, so that no route can forget it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -126,15 +127,15 @@ class StudyWriter:
         if not isinstance(question, str):
             require_no_expect(question, expect)
             return await self._ask_statistic(caller, question)
-        async with self._grid.release(caller.arrived):
+        async with self._leaving(caller):
             query = (await self._public.parsed(caller, [question]))[0]
-            answer: Answer = await self._queued(caller.request(query, expect=expect), caller)
+            answer = await self._queued_request(caller.request(query, expect=expect), caller)
         await self._wait_for_round(answer.round)
         return answer
 
     async def ask_many(self, caller: Caller, questions: Sequence[str]) -> list[Answer]:
         """Answers in order. All questions are checked before the first is charged."""
-        async with self._grid.release(caller.arrived):
+        async with self._leaving(caller):
             queries = await self._public.parsed(caller, questions)
             answers: list[Answer] = []
             for piece in self._pieces(queries):
@@ -144,13 +145,12 @@ class StudyWriter:
                 except PrecisionExhausted as refusal:
                     refusal.answers = [*answers, *refusal.answers]
                     raise
-        await self._wait_for_round(max(answer.round for answer in answers))
         return answers
 
     async def _ask_statistic(self, caller: Caller, statistic: Statistic[R]) -> R:
         """Its parts go through the queue, and other questions may come between them."""
         try:
-            async with self._grid.release(caller.arrived):
+            async with self._leaving(caller):
                 with self._slots.room(caller.key):
                     result = await arun(statistic.steps(self._public.declared), partial(self._ask_parts, caller))
                     await self._queued(partial(self._holdout.record_finding, statistic, result, caller.asked_by), caller)
@@ -160,18 +160,16 @@ class StudyWriter:
 
     async def act(self, caller: Caller, act: AnyAct) -> Any:
         """An act, in a turn of its own. What is wrong with it is found on the public side, before that turn."""
-        async with self._grid.release(caller.arrived):
+        async with self._leaving(caller):
             with self._slots.room(caller.key):
                 await self._public.count_parts(caller, act)
-                result, records = await self._queued(partial(self._perform, act, caller), caller)
-        await self._wait_until(lambda: self.progress.records >= records)
-        return result
+                return await self._queued(partial(self._holdout.acts.do, act, caller.asked_by), caller)
 
     async def try_act(self, caller: Caller, act: AnyAct) -> ActPreview:
         """What an act would show and cost. No private row is read, and nothing is charged."""
-        async with self._grid.release(caller.arrived):
+        async with self._leaving(caller):
             with self._slots.room(caller.key):
-                self._holdout.require_open()
+                await self._queued(self._holdout.require_open, caller)
                 parts, new = await self._public.count_parts(caller, act)
                 acts = self._holdout.acts
                 if isinstance(act, CompareTwo):
@@ -182,17 +180,9 @@ class StudyWriter:
                     await self._queued(partial(self._holdout.acts.require_narrower, act.round, spend), caller)
                 read = how_read(act, parts)
                 results, nats = ([], []) if read is None else await self._public.as_read(caller, act, read)
-        if isinstance(act, Certify):
-            await self._wait_for_round(act.round)
         budget = self.progress.budget
         charge = charge_text(act, budget.privacy, new)
         return ActPreview(tuple(results), budget.claim_price(), prices_after(act, budget, nats), charge)
-
-    def _perform(self, act: AnyAct, caller: Caller) -> tuple[Any, int]:
-        """In the writer's thread: the result, and how many records there are with it; 0 where there is no new one."""
-        holdout, before = self._holdout, self._holdout.head
-        result = holdout.acts.do(act, caller.asked_by)
-        return result, 0 if holdout.head == before else Head.parse(holdout.head).records
 
     @overload
     async def try_out(self, caller: Caller, question: str) -> Preview: ...
@@ -204,21 +194,20 @@ class StudyWriter:
         """As `Holdout.try_out`: a preview of a yes/no question; of a statistic a trial, as `try_both` gives it."""
         if not isinstance(question, str):
             return await self.try_both(caller, question)
-        async with self._grid.release(caller.arrived):
+        async with self._leaving(caller):
             query = (await self._public.parsed(caller, [question]))[0]
-            preview: Preview = await self._queued(partial(self._holdout.try_out, query), caller)
-        return preview
+            return await self._queued(partial(self._holdout.session.try_out, query), caller)
 
     async def rehearse(self, caller: Caller, statistic: Statistic[R]) -> R:
         """As `Holdout.rehearsal`: a statistic's result if no part of it were a surprise."""
-        async with self._grid.release(caller.arrived):
+        async with self._leaving(caller):
             with self._slots.room(caller.key):
                 return await self._public.rehearse(caller, statistic)
 
     async def try_both(self, caller: Caller, question: object) -> Trial:
         """What ask and read would show of a question or a statistic."""
         statistic = as_statistic(question)
-        async with self._grid.release(caller.arrived):
+        async with self._leaving(caller):
             with self._slots.room(caller.key):
                 previews, asked, read = await self._public.try_both(caller, statistic)
                 refused = await self._queued(
@@ -246,8 +235,7 @@ class StudyWriter:
 
     async def _or_error(self, request: Request, caller: Caller) -> Answer | EverholdError:
         try:
-            answer: Answer = await self._queued(request, caller)
-            return answer
+            return await self._queued_request(request, caller)
         except EverholdError as error:
             if isinstance(error, LedgerError) and not isinstance(error, RequestConflict):
                 raise
@@ -257,8 +245,39 @@ class StudyWriter:
         """A question, or something else to do with the study, in the queue; off the grid, for this process alone."""
         return self._jobs.put(work, arrived)
 
-    async def _queued(self, work: Request | Callable[[], Any], caller: Caller) -> Any:
-        return await asyncio.wrap_future(self.put(work, caller.arrived))
+    async def _queued(self, work: Callable[[], T], caller: Caller) -> T:
+        """Do something in a turn of the writer. What comes of it may depend on everything that is recorded then."""
+
+        def noted() -> T:
+            try:
+                return work()
+            finally:
+                caller.seen = max(caller.seen, self._durable_records)
+
+        result: T = await asyncio.wrap_future(self.put(noted, caller.arrived))
+        return result
+
+    async def _queued_request(self, request: Request, caller: Caller) -> Answer:
+        """The answer to one question. It leaves with its round; a refusal may depend on everything that is recorded."""
+        try:
+            answer: Answer = await asyncio.wrap_future(self.put(request, caller.arrived))
+        except EverholdError:
+            caller.seen = max(caller.seen, self._durable_records)
+            raise
+        return answer
+
+    @property
+    def _durable_records(self) -> int:
+        return Head.parse(self._holdout.head).records
+
+    @asynccontextmanager
+    async def _leaving(self, caller: Caller) -> AsyncIterator[None]:
+        """Leave on the grid, with a result or an error, and not before what it may depend on has left."""
+        try:
+            async with self._grid.release(caller.arrived):
+                yield
+        finally:
+            await self._wait_until(lambda: self.progress.records >= caller.seen)
 
     def _pieces(self, queries: Sequence[Query]) -> list[list[Query]]:
         """A batch cut into pieces of some seconds' work at the most, so that others get their turn in between."""
@@ -352,8 +371,11 @@ class StudyWriter:
         if not asks:
             return
         try:
-            outcomes = self._holdout.ask_each([job.work for job in asks])
-            self._publish([job.arrived for job in asks])
+            try:
+                outcomes = self._holdout.ask_each([job.work for job in asks])
+            finally:
+                if not self.broken:
+                    self._publish([job.arrived for job in asks])
         except BaseException as error:  # nobody gets an answer
             for job in asks:
                 job.future.set_exception(error)

@@ -130,7 +130,7 @@ class TryOuts:
         A closed study returns what is recorded.
         """
         questions = questions_to_try(act)
-        if self._holdout.closed:
+        if await self._queued(lambda: self._holdout.closed, caller):
             caller.permit(max(1, len(questions)))
             return 0, 0
         parts, work = 0, 0
@@ -157,8 +157,7 @@ class TryOuts:
         for question in questions:
             if not isinstance(question, str):
                 await arun(as_statistic(question).steps(self.declared), rehearsed)
-        journal = self._holdout.session.journal
-        return parts, sum(1 for name in dict.fromkeys(names) if journal.narrowest_reading(name) is None)
+        return parts, await self._queued(partial(_unread, self._holdout, names), caller)
 
     async def _rehearsed(self, caller: Caller, batch: QuestionBatch) -> list[Answer]:
         """The parts of a statistic, as they would be answered if nothing surprised."""
@@ -174,6 +173,11 @@ class TryOuts:
             evaluated = await self.evaluated(caller, queries[start : start + _TRIED_AT_ONCE])
             results += await self._queued(partial(work, evaluated), caller)
         return results
+
+
+def _unread(holdout: Holdout, names: Sequence[str | None]) -> int:
+    journal = holdout.session.journal
+    return sum(1 for name in dict.fromkeys(names) if journal.narrowest_reading(name) is None)
 
 
 def _forecasts(holdout: Holdout, queries: Sequence[Query]) -> list[Answer]:

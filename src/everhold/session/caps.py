@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from everhold.bounds.privacy import PrivacyAccount
 from everhold.errors import PrivacyUsedUp, SettingError
+from everhold.ledger.guard import kept_name
 
 if TYPE_CHECKING:
     from everhold.ledger.journal import Journal
@@ -24,11 +25,13 @@ def _charges(act: RecordedAct) -> int:
         return int(done.interrupted or done.outcome is True)
     if begun.kind == "compare":
         return int(begun.options["parts"])
-    return {"best_of": 1, "read": len(begun.asked)}.get(begun.kind, 0)
+    return {"best_of": 1, "void": 1, "read": len(begun.asked)}.get(begun.kind, 0)
 
 
 class Caps:
     """A limit for each name in the record: surprises, readings, choices, bits that were yes, and parts of verdicts together.
+
+    A charge whose answer a crash took away counts for the name that asked: nobody gets around the limit by crashing a study.
 
     One hostile analyst can use up a whole budget with as many questions as it has surprises. Everybody who asks under one
     name shares one limit.
@@ -39,7 +42,7 @@ class Caps:
 
     def __init__(self, each: int) -> None:
         self._each = each
-        self._charged: Counter[str | None] = Counter()
+        self._charged: Counter[str] = Counter()
         self._rounds = self._acts = 0
 
     @classmethod
@@ -57,11 +60,11 @@ class Caps:
         """How many more charges a name may cause."""
         for number in range(self._rounds + 1, len(journal) + 1):
             if journal[number].outcome is not None:
-                self._charged[journal.asked_by(number).who] += 1
+                self._charged[kept_name(journal.asked_by(number).who)] += 1
         for act, asked_by in journal.recorded_acts[self._acts :]:
-            self._charged[asked_by.who] += _charges(act)
+            self._charged[kept_name(asked_by.who)] += _charges(act)
         self._rounds, self._acts = len(journal), len(journal.recorded_acts)
-        return max(self._each - self._charged[who], 0)
+        return max(self._each - self._charged[kept_name(who)], 0)
 
     def require(self, journal: Journal, who: str | None, account: PrivacyAccount, charges: int = 1) -> None:
         """Refuse a name whose limit could be exceeded. No row is read.
@@ -71,8 +74,9 @@ class Caps:
         """
         if self.left(journal, who) < charges:
             raise PrivacyUsedUp(
-                f"{who or 'this name'} has caused {self._charged[who]:,} of the {self._each:,} surprises, readings and "
-                "choices that each name may cause in this study. Nothing was read or charged. Ask its custodian for more.",
+                f"{who or 'this name'} has caused {self._charged[kept_name(who)]:,} of the {self._each:,} surprises, "
+                "readings and choices that each name may cause in this study. Nothing was read or charged. Ask its "
+                "custodian for more.",
                 asked=account.terms.promise.epsilon,
                 left=account.share_left,
                 needed=charges * account.terms.surprise_cost / account.terms.allowance,

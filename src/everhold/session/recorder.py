@@ -184,10 +184,10 @@ class Recorder(Generic[P]):
         named = identity(mechanism, query, proposal)
         if act.kind == "ask":
             self.shield.require_newest()
-        needs, rows_read = mechanism.needs(proposal), mechanism.rows_read(proposal)
-        sums = self.shield.read(lambda: self._scanner.sums(needs, proposal.forecast.scale, rows_read, scanned))
-        outcome = self.shield.read(lambda: mechanism.decide(proposal, sums))
-        with self.shield.charging(act, outcome):
+        needs, rows_read, who = mechanism.needs(proposal), mechanism.rows_read(proposal), asked_by.who
+        sums = self.shield.read(lambda: self._scanner.sums(needs, proposal.forecast.scale, rows_read, scanned), who)
+        outcome = self.shield.read(lambda: mechanism.decide(proposal, sums), who)
+        with self.shield.charging(act, outcome, who):
             # From here on the round is charged, whatever happens: an interrupted one is ended before the next.
             answer = mechanism.answer(proposal, outcome).as_asked(query)
             self._decided = DecidedRound(query, proposal, outcome, named, answer, asked_by, act, len(mechanism.fit))
@@ -235,7 +235,7 @@ class Recorder(Generic[P]):
         self._readings = list(readings)
         with progress_bar("Reading", len(readings), least=SHOWN_FROM) as bar:
             with self._under_way(begun, asked_by):
-                scanned = self.shield.read(lambda: self.sums_needed(proposals))
+                scanned = self.shield.read(lambda: self.sums_needed(proposals), asked_by.who)
             self._read_the_rest(scanned, proposals[0], bar)
 
     def _read_the_rest(self, scanned: SumsByName, first: P | None = None, bar: Progress = NO_BAR) -> None:
@@ -304,7 +304,7 @@ class Recorder(Generic[P]):
             self.journal.flush()
             self.shield.announced()
             with self._under_way(begun, asked_by):
-                outcome = self.shield.read(decide)
+                outcome = self.shield.read(decide, asked_by.who)
             price, budget = price_act(mechanism.budget, begun, outcome)
             result = act_result(mechanism, begun, outcome, price, list(self.journal))
             mechanism.pay(budget)

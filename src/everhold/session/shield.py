@@ -46,12 +46,12 @@ class PlainShield:
     def announced(self) -> None:
         """An act was announced: nothing else is needed."""
 
-    def read(self, read: Callable[[], T]) -> T:
+    def read(self, read: Callable[[], T], who: str | None) -> T:
         """Read private rows."""
         return read()
 
     @contextmanager
-    def charging(self, act: RoundAct, outcome: Outcome) -> Iterator[None]:
+    def charging(self, act: RoundAct, outcome: Outcome, who: str | None) -> Iterator[None]:
         """While a decided round is recorded: nothing else is needed."""
         yield
 
@@ -115,13 +115,13 @@ class PrivacyShield:
         if (store := self._journal.store) is not None:
             self._registered.announce(store)
 
-    def read(self, read: Callable[[], T]) -> T:
+    def read(self, read: Callable[[], T], who: str | None) -> T:
         """Read private rows. A failure is charged as a surprise, and says nothing."""
         try:
             return read()
         except BaseException as error:
             if self._journal.pending is None:  # an announced act is charged when it is opened again
-                self._mark()
+                self._mark(who)
             self._fail()
             if not isinstance(error, Exception):
                 raise
@@ -131,23 +131,23 @@ class PrivacyShield:
             ) from None
 
     @contextmanager
-    def charging(self, act: RoundAct, outcome: Outcome) -> Iterator[None]:
+    def charging(self, act: RoundAct, outcome: Outcome, who: str | None) -> Iterator[None]:
         """While a decided round is recorded: a surprise is marked first, and durable at the end."""
         if act.kind != "ask" or outcome is QUIET:
             yield
             return
         try:
-            self._mark()
+            self._mark(who)
             yield
             self._journal.flush()  # at most one surprise is ever unrecorded
         except BaseException:
             self._fail()
             raise
 
-    def _mark(self) -> None:
+    def _mark(self, who: str | None) -> None:
         """Note that a surprise was drawn: in the guard, and in the registry, so that no older guard makes it free."""
         charged = max(self._account.charges, self._guard.charges) + 1
-        self._guard.mark()
+        self._guard.mark(who)
         self._registered.note_charges(charged)
 
     def charge_unrecorded(self) -> None:
@@ -171,7 +171,7 @@ class PrivacyShield:
                 f"{known:,}: it is an older copy. Expected the newest one. Nothing may be asked of this copy."
             )
         if (guard.marked and recorded == guard.charges) or known > recorded:
-            asked_by, begun = AskedBy(timestamp()), ActStart("void", (), {})
+            asked_by, begun = AskedBy(timestamp(), guard.marked_by if guard.marked else None), ActStart("void", (), {})
             journal.add_act_start(begun, asked_by)
             self._mechanism.pay(price_act(self._mechanism.budget, begun, None, interrupted=True)[1])
             journal.add_act_end(ActEnd(None, {}, interrupted=True), asked_by)
