@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import exp, inf, log
 
 import numpy as np
@@ -19,6 +20,7 @@ from everhold.bounds.privacy import (
     release_divergence,
 )
 from everhold.errors import SettingError
+from everhold.mechanism.noise import quiet_weight
 from tests.oracles import oracle
 
 
@@ -197,11 +199,13 @@ def test_slack_of_quiet_answers_is_reached_by_a_hovering_analyst_and_not_exceede
     """
     terms, failure, games = Privacy(surprises=20).terms, 0.95, 200_000
     rng = np.random.default_rng(5)
-    beyond = (terms.hidden_parts(failure) + 1) / terms.test_parts
-    quiet = rng.random((games, terms.promise.surprises)) < exp(-exp(beyond))
+    beyond = Fraction(terms.hidden_parts(failure) + 1, terms.test_parts)
+    real = quiet_weight(beyond) / 2.0**384  # what the mechanism's own coin is compared with
+    assert real == pytest.approx(exp(-exp(beyond)), rel=1e-9)
+    quiet = rng.random((games, terms.promise.surprises)) < real
     missed = float(quiet.any(axis=1).mean())
     allowed = 0.05 * failure
     assert missed <= allowed + 5 * (allowed / games) ** 0.5
     assert missed >= 0.8 * allowed  # not merely safe
-    control = rng.random((games, terms.promise.surprises)) < exp(-exp(0.9 * beyond))
+    control = rng.random((games, terms.promise.surprises)) < quiet_weight(beyond * Fraction(9, 10)) / 2.0**384
     assert control.any(axis=1).mean() > allowed + 5 * (allowed / games) ** 0.5  # a slack of nine tenths is caught
