@@ -88,7 +88,7 @@ def tasks(quick: bool) -> list[Task]:
     search = (6, 3, 32, 160) if quick else (12, 8, 64, 1_000)
     names = [name for name in RODE if name != "Thresholdout" or not quick]
     made = [Task("private", ridden, (name, private if name == PRIVATE else plain, 200, 1)) for name in names]
-    made += [Task("private", searched, (name, *search, 1)) for name in SEARCHED if name != "everhold" or not quick]
+    made += [Task("private", searched, (name, *search, 1)) for name in SEARCHED if name != "empirical mean" or not quick]
     made.append(Task("private", singled, (ride, 200, 1)))
     sizes = (5_000,) if quick else (5_000, 50_000)
     counts = {300: 3} if quick else {100: 9, 300: 9, 1_000: 9, 3_000: 3}
@@ -210,9 +210,9 @@ def claims(rows: list[Row]) -> list[Claim]:
     return [
         Claim(
             "membership-control",
-            "riding with a decoy tells members of a plain study (area above 0.9); a search finds an attack on exact counts",
-            f"everhold {area(rode['everhold'])}; empirical mean {area(found['empirical mean'])}",
-            rode["everhold"]["auc"] > 0.9 and above(found["empirical mean"]),
+            "riding with a decoy tells members of a plain study (area above 0.9); a search finds an attack on it",
+            f"riding {area(rode['everhold'])}; search {area(found['everhold'])}",
+            rode["everhold"]["auc"] > 0.9 and above(found["everhold"]),
         ),
         Claim(
             "membership-private",

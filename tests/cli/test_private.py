@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 
 import pytest
 
@@ -29,6 +30,7 @@ def test_from_creation_to_the_certificate(folder):
     assert made.exit_code == 0, made.output
     assert "study.everhold.spent" in made.output
     assert "ε = 3" in made.output
+    assert "your word that none of them was made from these rows" in " ".join(made.output.split())
     asked = run("ask", "study.everhold", "smoker", "--json")
     assert json.loads(asked.output)["surprise"]
     read = run("read", "study.everhold", "age > 60")
@@ -46,6 +48,9 @@ def test_from_creation_to_the_certificate(folder):
     page = (folder / "page.html").read_text()
     assert "differentially private for every row, with ε = 3 and δ = 1e-09" in page
     assert "custodian" in page
+    assert "nothing public was made from the private rows, is the custodian's word" in " ".join(unescape(page).split())
+    assert "<dt>Singling out</dt><dd>" in page
+    assert "1 in " in page.split("<dt>Singling out</dt><dd>")[1].split("</dd>")[0]
     kept = json.loads((folder / "page.json").read_text())
     assert kept["privacy"]["epsilon"] == 3.0
     assert run("log", "study.everhold").exit_code == 0

@@ -114,7 +114,9 @@ def test_a_search_is_reported_with_its_questions(tmp_path, monkeypatch):
 
     def searched(factory, **given):
         asked.update(given)
-        return SearchedAttack(("a1 AND a2",), 20, MembershipRisk("this study", (1.0, 2.0), (0.0, 1.5), 6.0))
+        return SearchedAttack(
+            ("a1 AND a2", "a3"), (False, True), 20, MembershipRisk("this study", (1.0, 2.0), (0.0, 1.5), 6.0)
+        )
 
     monkeypatch.setattr("everhold.cli.risk.search_attack", searched)
     told = CliRunner().invoke(app, ["risk", str(_study(tmp_path, seed=1)), "--games", "2", "--search", "--json"])
@@ -123,6 +125,7 @@ def test_a_search_is_reported_with_its_questions(tmp_path, monkeypatch):
     assert found["attack"] == "found by a search"
     assert found["tried"] == 20
     assert found["asks"] == ["a1 AND a2"]
+    assert found["reads"] == ["a3"]
     assert found["auc"] == pytest.approx(0.75)
     assert asked["rows"] == 200
 

@@ -15,7 +15,7 @@ from everhold.mechanism.measures.private import PrivateInputs
 from everhold.mechanism.noise import SecretNoise
 from everhold.mechanism.private import PrivateEverhold
 from everhold.server.config import Config, StudyAt
-from tests.server.serving import save, site
+from tests.server.serving import access_log, save, site
 from tests.server.test_act_pages import Pages
 from tests.server.test_twins import frozen as frozen
 
@@ -184,6 +184,7 @@ def seen_of(folder, rows):
         here.sign_in("cus")
         pages = ("", "/history", "/certificate/page")
         seen += [(path, here.http.get(f"/studies/patients{path}").content) for path in pages]
+    seen.append(("the log of requests", access_log(folder)))
     return seen
 
 

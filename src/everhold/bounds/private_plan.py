@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.bounds.binomial import binomial_interval
 from everhold.bounds.budget import Budget
 from everhold.bounds.code import ANSWERED_NATS
+from everhold.bounds.noisy_tail import noisy_interval
 from everhold.bounds.privacy import ROW_PARTS, chance_nats
 from everhold.bounds.sample_size import SHARE, deviations_of
 from everhold.errors import SettingError
@@ -118,7 +119,7 @@ def private_plan(
     ...     print(f"{cost.name}: ±{cost.plain:.4f} and ±{cost.private:.4f}")
     ask 1,000,000, no surprise before: ±0.0203 and ±0.0271
     ask 1,000,000, after 19 surprises: ±0.0321 and ±0.0368
-    the first reading: ±0.0042 and ±0.0074
+    the first reading: ±0.0042 and ±0.0060
     >>> found.break_even, round(found.gaussian, 2)
     (253, 0.33)
     """
@@ -170,12 +171,15 @@ def _asked(rows: int, reference: int, asks: int, budget: Budget, terms: PrivacyT
 
 
 def _read(rows: int, reference: int, budget: Budget, terms: PrivacyTerms | None, failure: float) -> float:
-    """The half-width of the first reading: half a cell, and what noise may have done."""
+    """The half-width of the first reading: half a cell, and the narrower of the two ways to count the noise."""
     spread = 0.25 * (1.0 / rows + 1.0 / reference)
     if terms is None:
         return _half_width(rows, 0.25 * sqrt(spread), budget.claim_price())
-    spread += (terms.deviation / rows) ** 2
-    return _half_width(rows, 0.25 * sqrt(spread) + terms.shaken_parts(failure, 1) / ROW_PARTS / rows, budget.claim_price())
+    half = 0.25 * sqrt(spread + (terms.deviation / rows) ** 2)
+    price = budget.claim_price()
+    low, high = noisy_interval((0.5 - half) * rows, (0.5 + half) * rows, rows, terms.deviation**2, price)
+    integrated = (high - low) / 2.0 if high - low < 1.0 else inf
+    return min(integrated, _half_width(rows, half + terms.shaken_parts(failure, 1) / ROW_PARTS / rows, price))
 
 
 def _half_width(rows: int, slack: float, price: float) -> float:

@@ -224,7 +224,12 @@ def _members(file: StudyFile, settings: Settings, games: int, seed: int, search:
     attacks = [_member_row("riding with a decoy", ridden)]
     if search:
         best = search_attack(factory, **common)
-        attacks.append({**_member_row("found by a search", best.fresh), "tried": best.tried, "asks": list(best.questions)})
+        asked, read = (
+            [question for question, is_read in zip(best.questions, best.reads, strict=True) if is_read == reads]
+            for reads in (False, True)
+        )
+        more = {"tried": best.tried, "asks": asked, "reads": read}
+        attacks.append({**_member_row("found by a search", best.fresh), **more})
     return attacks
 
 

@@ -98,6 +98,10 @@ def create(
         say("It is plain: it protects against overfitting, not single people, and cannot be made private later (--epsilon).")
     else:
         say(f"Keep {study}.spent beside it: it remembers what the privacy budget has paid for. An older copy is refused.")
+        say(
+            "Prior, schema and ranges are published as they are. The promise rests on your word that none of them was made "
+            "from these rows."
+        )
     say(f"Back it up with: everhold backup {study} --to FOLDER")
     say(f"Head: {holdout.head}")
     say(holdout.outlook())

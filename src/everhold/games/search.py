@@ -2,16 +2,17 @@
 
 People think of some attacks; a search tries many (QuerySnout: Cretu, Houssiau, Cully and de Montjoye 2022; QueryCheetah:
 Stevanoski, Cretu and de Montjoye 2024). An *attack* is a list of texts about a known row, the target: conjunctions of its
-attributes, some negated, some left out, some with "or it is the target". A rule is fitted to the answers of simulated
-games, with and without the target among the rows, and its fitness is how well it tells them apart in games that it was not
-fitted to. The best attack is then played in fresh games.
+attributes, some negated, some left out, some with "or it is the target", each asked or read. A rule is fitted to the
+answers of simulated games, with and without the target among the rows, and its fitness is how well it tells them apart in
+games that it was not fitted to. The best attack is then played in fresh games.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,14 @@ from everhold.games.play import MECHANISMS, GameTerms, MechanismFactory
 from everhold.priors.pool import Prior
 from everhold.priors.reference import Reference
 from everhold.progress import NO_BAR, progress_bar
+from everhold.queries.protocol import ActingMechanism
 from everhold.queries.rng import stream_rng
+from everhold.session.holdout import Holdout
+from everhold.session.readings import read_parts
+
+if TYPE_CHECKING:
+    from everhold.queries.answer import Answer
+    from everhold.session.session import Session
 
 __all__ = ["Bits", "SearchedAttack", "search_attack"]
 
@@ -61,17 +69,20 @@ class SearchedAttack:
 
     Attributes:
         questions: of the best attack, for a target whose attributes are all true.
+        reads: which of them it reads; the others are asked. A mechanism without readings is asked all of them.
         tried: how many attacks were simulated.
         fresh: its success in games that the search never saw.
     """
 
     questions: tuple[str, ...]
+    reads: tuple[bool, ...]
     tried: int
     fresh: MembershipRisk
 
 
 Genes = NDArray[np.int8]
-"""Of a question, for each attribute: 1 as the target, -1 the other way round, 0 left out; last, whether it is added."""
+"""Of a question, for each attribute: 1 as the target, -1 the other way round, 0 left out. Then whether the target is added,
+and whether the question is read."""
 Rule = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
@@ -81,12 +92,20 @@ def _text(genes: Genes, target: Sequence[bool]) -> str:
     def is_(index: int, value: bool) -> str:
         return f"a{index + 1}" if value else f"NOT a{index + 1}"
 
-    parts = [is_(i, bool(target[i]) == (gene > 0)) for i, gene in enumerate(genes[:-1]) if gene]
+    parts = [is_(i, bool(target[i]) == (gene > 0)) for i, gene in enumerate(genes[:-2]) if gene]
     text = " AND ".join(parts) if parts else "a1 OR NOT a1"
-    if genes[-1]:
+    if genes[-2]:
         itself = " AND ".join(is_(i, bool(value)) for i, value in enumerate(target))
         text = f"({text}) OR ({itself})"
     return text
+
+
+def _answer(playing: Holdout | Session[Any], text: str, *, read: bool) -> Answer:
+    """Asked, or read where the mechanism has readings."""
+    session: Session[Any] = playing.session if isinstance(playing, Holdout) else playing
+    if not read or not isinstance(session.mechanism, ActingMechanism):
+        return session.ask(text)
+    return read_parts(session, [session.query(text)], asked_by=session.stamp(None, None), numbers=count(1))[0]
 
 
 class _Arena:
@@ -112,7 +131,7 @@ class _Arena:
         features = np.zeros((len(attack), 2))
         try:
             for place, genes in enumerate(attack):
-                answer = holdout.ask(_text(genes, target))
+                answer = _answer(holdout, _text(genes, target), read=bool(genes[-1]))
                 features[place] = answer.value * self._rows, answer.surprise
         except PrecisionExhausted:
             pass  # the rest says nothing
@@ -204,7 +223,7 @@ def search_attack(
             progress(tried)
         return _fitness(arena, attack, games), attack
 
-    shape = (questions, attributes + 1)
+    shape = (questions, attributes + 2)
     planned = population + generations * (population - _KEEP)
     with NO_BAR if progress is not None else progress_bar("Searching for attacks", planned) as bar:
         progress = progress or bar.update
@@ -219,12 +238,13 @@ def search_attack(
     played, truth = arena.play(best, fresh_games, "fresh")
     name = mechanism if isinstance(mechanism, str) else getattr(mechanism, "__name__", "mechanism")
     risk = _risk(rule(played), truth, name, arena.asked / arena.games)
-    return SearchedAttack(tuple(_text(genes, [True] * attributes) for genes in best), tried, risk)
+    texts, reads = zip(*((_text(genes, [True] * attributes), bool(genes[-1])) for genes in best), strict=True)
+    return SearchedAttack(texts, reads, tried, risk)
 
 
 def _random_genes(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.int8]:
     genes = rng.choice(np.array([1, 1, -1, 0], dtype=np.int8), size=shape)
-    genes[:, -1] = rng.random(shape[0]) < 0.5
+    genes[:, -2:] = rng.random((shape[0], 2)) < 0.5
     return genes
 
 

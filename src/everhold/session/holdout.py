@@ -193,9 +193,9 @@ class Holdout:
             register: whether the rows are entered in the user's registry of studies, which warns when a second study is
                 made of rows that have one, and refuses a private one.
             privacy: what to promise about every row, such as `eh.Privacy(epsilon=1.0)`: everything that the study ever
-                discloses is then differentially private (docs/howto/private.md). It needs a declared schema and a prior
-                that was not made from the private rows; questions are text and statistics. A third file `<path>.spent`
-                remembers what was charged.
+                discloses is then differentially private (docs/howto/private.md). It needs a declared schema and a prior,
+                neither of them made from the private rows: both are published as they are, and nothing can check it.
+                Questions are text and statistics. A third file `<path>.spent` remembers what was charged.
             options: as for `Holdout`.
         """
         return Holdout._from_setup(new_study(Path(path), data, prior, options, privacy, register=register))

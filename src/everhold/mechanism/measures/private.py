@@ -1,7 +1,7 @@
 """Questions of a private study: a noisy test, a noisy release, and ends that hold whatever the noise was.
 
 `decide` is the only step that sees private sums, and the only one that draws noise. Ends and prices are functions of the
-outcome, by tail bounds of the noise, never by what it was (`docs/theory/privacy.md`).
+outcome, by tail bounds of the noise or of rows and noise together, never by what it was (`docs/theory/privacy.md`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from everhold.bounds.code import ANSWERED_NATS, NOTHING_NATS
 from everhold.bounds.concentration import kl_interval, known_rows_range
 from everhold.bounds.elementary import ln
+from everhold.bounds.noisy_tail import noisy_interval
 from everhold.bounds.privacy import ROW_PARTS
 from everhold.mechanism.measures.cells import Cells, down, up
 from everhold.mechanism.measures.counts import count_interval
@@ -65,12 +66,21 @@ class PrivateInputs(NamedTuple):
 
     def moved(self, rows: int) -> Fraction:
         """How far noise and the lattice may have moved a position."""
-        lattice = Fraction(lattice_of(self.terms.release_parts), ROW)
-        return (Fraction(self.shaken, ROW_PARTS) + lattice) / rows
+        return (Fraction(self.shaken, ROW_PARTS) + self.lattice) / rows
 
     def deviation(self, rows: int) -> float:
         """σ as a position."""
         return self.terms.release_parts / ROW_PARTS / rows
+
+    @property
+    def variance(self) -> float:
+        """σ² in rows squared."""
+        return (self.terms.release_parts / ROW_PARTS) ** 2
+
+    @property
+    def lattice(self) -> Fraction:
+        """How far rounding to the lattice moves a total down, in rows."""
+        return Fraction(lattice_of(self.terms.release_parts), ROW)
 
 
 class _PrivateMeasure:
@@ -80,6 +90,7 @@ class _PrivateMeasure:
     query: Query
     forecast: SketchValue
     inputs: MeasureInputs
+    private: PrivateInputs
 
     @property
     def needs(self) -> tuple[Query, ...]:
@@ -94,6 +105,10 @@ class _PrivateMeasure:
         """Positions between which the private mean lies, but for the failure probability of the noise."""
         raise NotImplementedError
 
+    def cell(self, j: int) -> tuple[Fraction, Fraction]:
+        """The ends of a cell, as positions."""
+        raise NotImplementedError
+
     def centre(self, outcome: Outcome) -> float:
         """The printed value, as a position."""
         raise NotImplementedError
@@ -106,17 +121,39 @@ class _PrivateMeasure:
         return max(ceil(n * low), 0), min(floor(n * high), n)
 
     def ends(self, outcome: Outcome) -> tuple[float, float, float]:
-        """By the exact tail for counts, by Chernoff's bound for numbers."""
+        """With the noise integrated, where that is foreseen to be narrower; else by what it may have done at most."""
         if outcome == NOTHING:
             return inf, 0.0, 1.0
         value = min(max(self.centre(outcome), 0.0), 1.0)
+        if outcome is not QUIET and self._integrates:
+            return value, *self._by_one_tail(cell_in(outcome))
+        return value, *self._by_reach(outcome)
+
+    @property
+    def _integrates(self) -> bool:
+        """Whether one tail for rows and noise is narrower at the forecast: a public fact, before the outcome."""
+        (low, high), (least, most) = self._by_one_tail(0), self._by_reach(0)
+        return high - low < most - least
+
+    def _by_one_tail(self, j: int) -> tuple[float, float]:
+        """By `bounds.noisy_tail`; an end of the scale, to which totals beyond it are cut, says nothing."""
+        low, high = self.cell(j)
+        rows, others, known = self.inputs.rows, self.inputs.others, self.inputs.known_rows
+        least = down(rows * low) - known if low > 0 else 0.0
+        most = up(rows * high + self.private.lattice) if high < 1 else float(others)
+        ends = noisy_interval(least, most, others, self.private.variance, self.inputs.price)
+        quantum = 0.0 if self.forecast.scale == "share" else self.inputs.quantum
+        return max(ends[0] - quantum, 0.0), min(ends[1] + quantum, 1.0)
+
+    def _by_reach(self, outcome: Outcome) -> tuple[float, float]:
+        """By the exact tail for counts, by Chernoff's bound for numbers."""
         if (counts := self.counts(outcome)) is not None:
-            return value, *count_interval(*counts, self.inputs)
+            return count_interval(*counts, self.inputs)
         low, high = self.reach(outcome)
         inside = min(max(down(low), 0.0), 1.0), min(max(up(high), 0.0), 1.0)
         least, most, left = known_rows_range(*inside, self.inputs.rows, self.inputs.known_rows)
         ends = kl_interval(least, most, self.inputs.price / left)
-        return value, max(ends[0] - self.inputs.quantum, 0.0), min(ends[1] + self.inputs.quantum, 1.0)
+        return max(ends[0] - self.inputs.quantum, 0.0), min(ends[1] + self.inputs.quantum, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,11 +215,11 @@ class PrivateTolerance(_PrivateMeasure):
             hidden = Fraction(self.private.hidden, ROW_PARTS * self.inputs.rows)
             slack = Fraction(self.limits.tau, 2 * TOLERANCE_ONE) + hidden
             return u - slack, u + slack
-        low, high = self._edges(cell_in(outcome))
+        low, high = self.cell(cell_in(outcome))
         moved = self.private.moved(self.inputs.rows)
         return low - moved, high + moved
 
-    def _edges(self, j: int) -> tuple[Fraction, Fraction]:
+    def cell(self, j: int) -> tuple[Fraction, Fraction]:
         """The ends of a cell, as positions."""
         u = Fraction(self.forecast.numerator + self.forecast.denominator, 2 * self.forecast.denominator)
         width = Fraction(self.limits.cell, 2 * TOLERANCE_ONE)
@@ -192,14 +229,14 @@ class PrivateTolerance(_PrivateMeasure):
         """The forecast, or the middle of the cell."""
         if outcome is QUIET:
             return 0.5 * (1.0 + self.forecast.value)
-        low, high = self._edges(cell_in(outcome))
+        low, high = self.cell(cell_in(outcome))
         return float((low + high) / 2)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """A surprise gives the cell, with half a deviation of the noise on either side."""
         if outcome is QUIET or outcome == NOTHING:
             return None
-        low, high = self._edges(cell_in(outcome))
+        low, high = self.cell(cell_in(outcome))
         return _blurred(low, high, self.private, self.inputs.rows, self.forecast)
 
 
@@ -234,25 +271,29 @@ class PrivateCells(_PrivateMeasure):
         """By the cell."""
         return None if outcome == NOTHING else self.cells.deviation(cell_in(outcome))
 
+    def cell(self, j: int) -> tuple[Fraction, Fraction]:
+        """The ends of a cell, as positions."""
+        return self.cells.edges(j)
+
     def reach(self, outcome: Outcome) -> tuple[Fraction, Fraction]:
         """The cell and what noise may have done."""
         if outcome == NOTHING:
             return Fraction(0), Fraction(1)
-        low, high = self.cells.edges(cell_in(outcome))
+        low, high = self.cell(cell_in(outcome))
         moved = self.private.moved(self.inputs.rows)
         # a total beyond the scale was cut to its end: the cell of that end says nothing about how far beyond
         return low - moved, Fraction(1) if high * POSITION_ONE > POSITION_ONE else high + moved
 
     def centre(self, outcome: Outcome) -> float:
         """The middle of the cell."""
-        low, high = self.cells.edges(cell_in(outcome))
+        low, high = self.cell(cell_in(outcome))
         return float((low + high) / 2)
 
     def lesson(self, outcome: Outcome) -> Lesson | None:
         """A cell off the forecast teaches."""
         if outcome == NOTHING or outcome == 0:
             return None
-        low, high = self.cells.edges(cell_in(outcome))
+        low, high = self.cell(cell_in(outcome))
         return _blurred(low, high, self.private, self.inputs.rows, self.forecast)
 
 
