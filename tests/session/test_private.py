@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from everhold.ledger.registry import HOME
 from everhold.ledger.store import Store
 from everhold.mechanism.everhold import Everhold
 from everhold.mechanism.measures.private import PrivateTolerance
+from everhold.mechanism.noise import SecretNoise
 from everhold.report.certificate import certificate_html
 
 RNG = np.random.default_rng(11)
@@ -532,6 +534,93 @@ def test_a_killed_surprise_is_charged_once(path, where):
     recorded = sum(one.answer.surprise for one in file.rounds)
     assert recorded + sum(act.act == "void" for act in file.acts) == charged
     assert file.budget.code.surprises == charged  # the price counts it too
+
+
+KILLS_EACH = 200 if os.environ.get("EVERHOLD_THOROUGH") else 16
+
+DEEDS = {
+    "ask": lambda held: held.ask("smoker"),
+    "read": lambda held: held.read("smoker"),
+    "read_many": lambda held: held.read_many(["smoker", "age > 40"]),
+    "best_of": lambda held: held.best_of(["smoker", "age > 40"]),
+    "is_better": lambda held: held.is_better("smoker", "age > 85"),
+    "compare": lambda held: held.compare("smoker", "age > 85"),
+}
+
+
+def killed_at(path, deed, line, drawn):
+    """In a process of its own: a deed that is killed at one of everhold's lines. Whether it was.
+
+    `drawn` gets a byte when noise is drawn, and the number of lines where the deed ends.
+    """
+
+    def work():
+        def noted(real):
+            def draw(*given):
+                os.write(drawn, b"!")
+                return real(*given)
+
+            return draw
+
+        for name in ("step", "choose"):
+            setattr(SecretNoise, name, noted(getattr(SecretNoise, name)))
+        SecretNoise.quiet = noted(lambda *_: False)  # a surprise, or a yes
+        held = eh.Holdout.open(path, data=PRIVATE)
+        lines = 0
+
+        def trace(frame, event, _):
+            nonlocal lines
+            if event == "call" and "everhold" not in frame.f_code.co_filename:
+                return None
+            if event == "line":
+                lines += 1
+                if lines == line:
+                    kill()
+            return trace
+
+        sys.settrace(trace)
+        deed(held)
+        sys.settrace(None)
+        os.write(drawn, f" {lines}".encode())
+
+    return in_child(work)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("kind", DEEDS)
+def test_killed_at_any_line_a_deed_is_charged_once_from_one_line_on(tmp_path, monkeypatch, kind):
+    """An ask from the mark on; other acts from their announcement on, and no noise is drawn before that.
+
+    Opened again, and once more: the charge stays, and the audit passes. At the ends nothing and everything is charged.
+    """
+    SecretNoise(PROMISE.terms).step()  # its table is made once
+
+    def play(line):
+        monkeypatch.setenv(HOME, str(tmp_path / f"registry {line}"))
+        path = tmp_path / f"{line}.everhold"
+        made(path).release()
+        seen, drawn = os.pipe()
+        os.set_blocking(seen, False)
+        killed = killed_at(path, DEEDS[kind], line, drawn)
+        os.close(drawn)
+        found = os.read(seen, 1_000_000).decode()
+        os.close(seen)
+        for _ in range(2):
+            with eh.Holdout.open(path, data=PRIVATE) as again:
+                charged = 1.0 - again.privacy.share_left
+                assert not Guard.open(path).marked
+        assert charged > 0.0 or "!" not in found or kind == "ask", line
+        assert eh.Holdout.audit_file(path).ok
+        return charged, None if killed else int(found.split()[-1])
+
+    _, lines = play(0)
+    charges = [play(line)[0] for line in (*range(1, lines, max(lines // KILLS_EACH, 1)), lines + 1)]
+    once = charges[-1]
+    assert once > 0.0
+    assert charges == sorted(charges)
+    assert charges[0] == 0.0
+    assert set(charges) == {0.0, once}
+    assert len(charges) > KILLS_EACH
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
