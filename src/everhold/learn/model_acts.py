@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from everhold.queries.query import RowValues
     from everhold.session.holdout import Holdout
 
-__all__ = ["Group", "ModelActs", "outputs_of", "require_expected"]
+__all__ = ["Group", "ModelActs", "outputs_of", "require_expect_possible"]
 
 Way = Callable[[list["RowValues"]], "list[Answer]"]
 """Asks or reads questions, in order."""
@@ -185,7 +185,7 @@ class ModelActs:
             raise SettingError(
                 f"expect= is for metrics that are plain means, and {metric.name} is made of several. Leave it out."
             )
-        require_expected(metric, self.sides.context, expect)
+        require_expect_possible(metric, self.sides.context, expect)
         share = min(max(expect / metric.span(self.sides.context), 0.0), 1.0)
         return share if metric.name in ("accuracy", "error") and not self.pairs else 2.0 * share - 1.0
 
@@ -360,7 +360,7 @@ def _loss(metric: Metric, sides: Sides) -> Part:
     return metric.loss(sides.context)
 
 
-def require_expected(metric: Metric, context: MetricContext, expect: object) -> None:
+def require_expect_possible(metric: Metric, context: MetricContext, expect: object) -> None:
     """Refuse a forecast that the metric cannot have, such as 92 for 0.92."""
     require_number(expect, "expect")
     value = float(cast(float, expect))

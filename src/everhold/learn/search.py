@@ -14,7 +14,7 @@ import numpy as np
 from everhold.errors import QuestionError
 from everhold.learn.entries import Entry, SealedEntry, Winner, number_of
 from everhold.learn.forecasts import Forecast, choice_weights, held_out_forecast, needed_lead
-from everhold.learn.model_acts import require_expected
+from everhold.learn.model_acts import require_expect_possible
 from everhold.learn.model_names import params_of, short_name
 from everhold.session.private_acts import PrivateActs
 
@@ -49,7 +49,7 @@ class Search:
     ) -> SealedEntry:
         """A candidate with its forecast, not numbered yet. Cross-validation takes time, so this needs no turn."""
         if expect is not None:
-            require_expected(metric, self.sides.context, expect)
+            require_expect_possible(metric, self.sides.context, expect)
         forecast, held_out = self._forecast(metric, outputs, model, expect, folds)
         if held_out is not None and len(self.sides.public_draws.index) == len(held_out):  # the pool has the rows' own labels
             outputs = replace(outputs, public=held_out)

@@ -33,7 +33,7 @@ from everhold.results import counted, html_table
 from everhold.session.outlook import next_reading_text, outlook
 from everhold.session.private_acts import acts_of
 from everhold.session.public import PublicSide, declared_columns
-from everhold.session.registered import warn_of_studies
+from everhold.session.registered import warn_rows_in_use
 from everhold.session.session import Session
 from everhold.session.settings import HoldoutOptions, OverlapRule, RuleName, Settings
 from everhold.session.setup import Setup, new_setup
@@ -150,7 +150,7 @@ class Holdout:
             "rounds": rounds,
         }
         self._start(new_setup(data, prior, options))
-        warn_of_studies(self.session.sample)
+        warn_rows_in_use(self.session.sample)
 
     @classmethod
     def _from_setup(cls, setup: Setup) -> Holdout:

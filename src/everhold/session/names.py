@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
 
 __all__ = [
+    "checked_expect",
     "identity",
     "require_batch",
-    "require_expect",
     "require_name",
     "require_round",
     "require_same",
@@ -122,7 +122,7 @@ def require_text(value: str | None, what: str) -> str | None:
     return value
 
 
-def require_expect(value: object) -> float | None:
+def checked_expect(value: object) -> float | None:
     """A forecast on the answer's scale, or None."""
     if value is None:
         return None

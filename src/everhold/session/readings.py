@@ -13,7 +13,7 @@ from everhold.ledger.rounds import ActStart
 from everhold.queries.expression.question import without_values
 from everhold.queries.request import AskedBy
 from everhold.queries.round_act import RoundAct
-from everhold.session.names import require_batch, require_expect, require_same
+from everhold.session.names import checked_expect, require_batch, require_same
 from everhold.session.recorder import PlannedReading
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def read_parts(
     They are checked (`Session.query`). They may be a part of a larger request: their request ids have the next `numbers`.
     A question that was read before is answered from the record, and one that occurs twice is read once.
     """
-    guesses = [None] * len(queries) if expects is None else [require_expect(expect) for expect in expects]
+    guesses = [None] * len(queries) if expects is None else [checked_expect(expect) for expect in expects]
     parts_asked_by = [asked_by.part(next(numbers)) for _ in queries]
     ids = [part.request_id for part in parts_asked_by]
     with session.recorder.turn():

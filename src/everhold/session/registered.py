@@ -31,13 +31,13 @@ __all__ = [
     "register_rows",
     "require_known_head",
     "study_of_head",
-    "warn_of_studies",
+    "warn_rows_in_use",
 ]
 
 _NOTED_SECONDS = 1.0  # quiet answers are noted together: a note costs as much as a record
 
 
-def warn_of_studies(sample: Sample) -> None:
+def warn_rows_in_use(sample: Sample) -> None:
     """Warn if a durable study of this user has largely the same rows. Nothing is entered here or in the record."""
     registry = Registry()
     if not registry.exists:

@@ -25,8 +25,8 @@ from everhold.queries.request import AskedBy, Request
 from everhold.queries.round_act import ASK, READ, RoundAct
 from everhold.session.caps import Caps
 from everhold.session.names import (
+    checked_expect,
     require_batch,
-    require_expect,
     require_name,
     require_round,
     require_same,
@@ -64,7 +64,7 @@ class _Ask(NamedTuple):
 
 
 def _ask_expecting(expect: float | None) -> RoundAct:
-    return ASK if expect is None else RoundAct(expect=require_expect(expect))
+    return ASK if expect is None else RoundAct(expect=checked_expect(expect))
 
 
 class Session(Generic[P]):
