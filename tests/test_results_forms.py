@@ -306,6 +306,24 @@ class TestPictures:
         assert differing(now[::-1], then) > 0.01  # positive control: upside down
 
 
+def test_what_was_measured_and_what_is_foreseen_is_said_of_every_cell():
+    """In the table, in the findings' frame, and of the whole table in the log."""
+    made = eh.Holdout(rows(1), prior=eh.Reference(rows(2)), seed=3)
+    foreseen = made.rehearsal.table("city")
+    assert "rehearsal: public rows alone" in repr(foreseen)
+    assert "rehearsal" in str(made.rehearsal.mean("body mass"))
+    private = rows(1)
+    private["smoker"] = private["smoker"] | ((private["city"] == "York") & (np.arange(SIZE) % 2 == 0))
+    made = eh.Holdout(private, prior=eh.Reference(rows(2)), seed=3)
+    table = made.table("city", "smoker")
+    measured = [cell.surprise for cell in table.cells]
+    assert 0 < sum(measured) < len(measured)
+    assert f"{sum(measured)} cells were surprises, measured on the private rows; the others are forecasts" in repr(table)
+    assert repr(table).count(", surprise") == sum(cell.surprise for _, cell in table.notable()[0])
+    assert [row["surprise"] for row in made.findings().to_rows()] == measured
+    assert "the others forecasts" in made.findings()[0].kind_text
+
+
 def test_a_file_name_in_place_of_axes_is_refused(holdout):
     for wrong, more in (("a.png", r"savefig\('FILE.png'\)"), (7, "Expected axes of matplotlib")):
         with pytest.raises(eh.SettingError, match=more):

@@ -82,6 +82,7 @@ class EverholdError(Exception):
 
 
 _NOTHING = "Nothing was charged."
+_NOTHING_READ = "Nothing was read or charged"
 
 E = TypeVar("E", bound=EverholdError)
 
@@ -149,7 +150,19 @@ class PrecisionExhausted(BudgetUsedUp):
         self.more_rows = more_rows
         """How many more private rows would have been enough; None if no number of rows would be."""
         self.answers: list[object] = []
-        """In a batch: the answers returned before this refusal."""
+        """In a batch or a statistic of several parts: the answers before this refusal, which are recorded and charged."""
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        if not self.answers:
+            return said
+        surprises = sum(bool(getattr(answer, "surprise", False)) for answer in self.answers)
+        parts = f"{len(self.answers):,} part{'' if len(self.answers) == 1 else 's'}"
+        before = f"{parts} of it {'was' if len(self.answers) == 1 else 'were'} answered before ({surprises:,} surprises)"
+        paid = f"{before}, charged, and stay recorded: see the log."
+        if _NOTHING_READ not in said:
+            return f"{said} {paid}"
+        return said.replace(_NOTHING_READ, f"{paid} Nothing more was read or charged")
 
 
 class PrivacyUsedUp(PrecisionExhausted):

@@ -107,6 +107,13 @@ class TestWholeStudy:
         assert "http" not in page.replace("http://www.w3.org/2000/svg", ""), "a certificate stands alone"
         assert json.loads((folder / "c.json").read_text())["audit"]["ok"]
         assert run("plot", study, "--out", "s.svg").exit_code == 0
+        (folder / "precious.json").write_text('{"case-1": 1}')
+        refused = run("certificate", study, "--out", "precious.html")
+        assert refused.exit_code == 4
+        assert "is no certificate" in " ".join(refused.output.split())
+        assert (folder / "precious.json").read_text() == '{"case-1": 1}'
+        assert not (folder / "precious.html").exists()
+        assert run("certificate", study, "--out", "c.html").exit_code == 0  # an earlier one is written over
         for kind, first in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
             assert run("plot", study, "--out", f"s.{kind}").exit_code == 0
             assert (folder / f"s.{kind}").read_bytes().startswith(first)

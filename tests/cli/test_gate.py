@@ -121,7 +121,13 @@ def test_waiting_has_a_code_of_its_own(files):
     waits = run("check", gate, "--candidate", files / "new.json", "--json")
     assert (waits.exit_code, json.loads(waits.output)["verdict"]) == (10, "wait")
     last = run("check", gate, "--candidate", files / "new.json", "--name", "again", "--json")
-    assert last.exit_code == 1  # the first of two equal ones was promoted
+    assert last.exit_code == 11  # the first of two equal ones was promoted
+    assert json.loads(last.output)["winner"] == "new"
+    other = files / "other.everhold"
+    run("create", other, "--incumbent", files / "old.json", "--generation-size", "3", "--new-budget", "another example")
+    assert run("check", other, "--candidate", files / "new.json").exit_code == 10
+    decided = run("decide", other, "--json")
+    assert (decided.exit_code, json.loads(decided.output)["promoted"]) == (0, True)
     assert json.loads(last.output)["winner"] == "new"
     assert run("decide", gate).exit_code == 3
 

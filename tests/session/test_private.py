@@ -868,3 +868,17 @@ def test_costs_are_whole_numbers_so_that_sums_are_exact():
     terms = PROMISE.terms
     assert isinstance(terms.surprise_cost, int)
     assert terms.surprise_cost * PROMISE.surprises <= terms.allowance < 3 * COST_ONE
+
+
+def test_a_refusal_in_the_middle_says_what_was_charged_before_it(path, monkeypatch):
+    monkeypatch.setattr(SecretNoise, "quiet", lambda *_: False)  # every ask is a surprise
+    held = made(path)
+    with pytest.raises(eh.PrivacyUsedUp) as caught:
+        held.ask_many(["smoker", *(f"smoker AND age > {age}" for age in range(20, 80, 2))])
+    error = caught.value
+    assert sum(answer.surprise for answer in error.answers) == PROMISE.surprises
+    said = str(error)
+    assert f"{len(error.answers)} parts of it were answered before ({PROMISE.surprises} surprises), charged" in said
+    assert "Nothing more was read or charged" in said
+    with pytest.raises(eh.PrivacyUsedUp, match="Nothing was read or charged"):
+        held.ask("age > 33")

@@ -34,6 +34,7 @@ from everhold.cli.asking import (
     statistic_of,
     with_options,
 )
+from everhold.ledger.reader import read_study
 from everhold.statistics import STATISTICS
 from everhold.statistics.parameters import parameters
 
@@ -62,6 +63,10 @@ class _Where:
     expect_head: ExpectHead = None
     server: ServerAt = None
     token: TokenIs = None
+
+    def is_private(self, study: Path) -> bool:
+        """Whether a study here promises privacy, as its file says."""
+        return self.server is None and study.exists() and read_study(study).budget.privacy is not None
 
     def do(self, study: Path, act: AnyAct) -> Any:
         """Do an act with a study here, or behind a server."""
@@ -319,7 +324,7 @@ def close(
     """
     texts = _texts(questions, file)
     act = acts.Close([_question(text, what, given) for text in texts])
-    if not yes:
+    if not yes and not where.is_private(study):
         many = "1 question" if len(texts) == 1 else f"{len(texts):,} questions"
         raise eh.SettingError(
             f"this would read {many} and close {study} for good: nothing can be asked afterwards. Add --yes to do it. "

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-KEPT, OLDER, WAITS = 1, 5, 10
+KEPT, OLDER, WAITS, OTHER = 1, 5, 10, 11
 GatePath = Annotated[Path, typer.Argument(help="The gate's study, gate.everhold by custom.")]
 Scorer = Annotated[str | None, typer.Option(help="Which score to take, where a log has several.")]
 RequestIs = Annotated[
@@ -148,8 +148,11 @@ def _visible(given: str | None) -> Any:
         return [line.strip() for line in Path(given).read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def _show(result: CheckResult, gaps: OutcomeGaps | None, as_json: bool) -> None:
-    """The verdict; and on the error stream, which is the evaluator's, what is wrong with the file."""
+def _show(result: CheckResult, gaps: OutcomeGaps | None, as_json: bool, *, decided: bool = False) -> None:
+    """The verdict; and on the error stream, which is the evaluator's, what is wrong with the file.
+
+    `decided`: it is about all candidates that waited, and not about one of them.
+    """
     if gaps and not result.repeated:
         lasting = "; if promoted, these gaps are the incumbent's failures from then on"
         note(
@@ -160,8 +163,9 @@ def _show(result: CheckResult, gaps: OutcomeGaps | None, as_json: bool) -> None:
         typer.echo(result.to_json())
     else:
         say(str(result))
-    if not result.promoted:
-        raise typer.Exit(WAITS if result.verdict == "wait" else KEPT)
+    other = result.winner is not None and not result.promoted
+    if not result.promoted and not (decided and other):
+        raise typer.Exit(WAITS if result.verdict == "wait" else OTHER if other else KEPT)
 
 
 @contextmanager
@@ -199,7 +203,7 @@ def check(
     """Is the candidate better than the incumbent? If it is, it becomes the incumbent.
 
     Exit codes: 0 promote, 1 keep the incumbent, 3 the outcomes are invalid (nothing is charged), 6 the gate is used up, 10
-    the candidate waits for its generation.
+    the candidate waits for its generation, 11 another candidate of its generation was promoted, which the output names.
 
     A job that may be tried again gives --request-id and --name: the id of a run, not of a branch or a pull request. What was
     counted as a failure because it has no outcome stands on the error stream, for the evaluator alone.
@@ -242,16 +246,34 @@ def check(
 
 @gate.command("decide")
 @guarded
-def decide(study: GatePath, who: Who = None, request_id: RequestIs = None, as_json: AsJson = False) -> None:
+def decide(
+    study: GatePath,
+    who: Who = None,
+    request_id: RequestIs = None,
+    as_json: AsJson = False,
+    server: ServerAt = None,
+    token: TokenIs = None,
+) -> None:
     """Check the candidates that wait, although their generation is not full.
 
-    Example:
+    Exit codes: 0 one of them was promoted, which the output names; 1 none was.
+
+    Examples:
 
         everhold gate decide gate.everhold
+
+        everhold gate decide prompts --server https://data.example.org
     """
-    with _told(as_json), Gate(study) as opened:
-        result = opened.decide(request_id=request_id, who=who)
-    _show(result, None, as_json)
+    with _told(as_json):
+        if server is not None:
+            if who is not None:
+                raise eh.SettingError("--who is for gates on this machine; a token says who asks. Leave it out.")
+            with eh.connect(server, token) as connected:
+                result = connected.gate(str(study)).decide(request_id=request_id)
+        else:
+            with Gate(study) as opened:
+                result = opened.decide(request_id=request_id, who=who)
+    _show(result, None, as_json, decided=True)
 
 
 @gate.command("finish")

@@ -113,8 +113,8 @@ app = typer.Typer(
     epilog="Exit codes: 0 done; 1 of `gate check`: the incumbent stays; 2 wrong use of the command; 3 invalid question (not "
     "charged); 4 invalid data, prior or settings; 5 the study cannot be read, written or locked; 6 a promised "
     "precision or a gate is used up; 7 an audit failed, or a signature is wrong; 8 too many submissions today; 9 a "
-    "server cannot be reached, or does not allow it; 10 of `gate check`: the candidate waits for its generation; 70 "
-    "an unforeseen error.",
+    "server cannot be reached, or does not allow it; 10 of `gate check`: the candidate waits for its generation; 11: "
+    "another one of its generation was promoted; 70 an unforeseen error.",
 )
 
 

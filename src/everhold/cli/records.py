@@ -240,6 +240,7 @@ def certificate(
         raise eh.SettingError(f"{page} ends in .json, where the data goes. Expected a page, such as certificate.html.")
     for path in (page, data):
         _require_free(path, study)
+    _require_certificate(data)
     if page.suffix.lower() not in (".html", ".htm"):
         raise eh.SettingError(f"--out is {page}. Expected a page, such as certificate.html: print that for a PDF.")
     content = certificate_json(file, checked, about)
@@ -343,6 +344,21 @@ def plot(
     else:
         draw_session([Point.of(past.answer.as_share()) for past in file.rounds], path, title=title)
     say(f"Wrote {path}")
+
+
+def _require_certificate(path: Path) -> None:
+    """Write the data over an earlier certificate, and over nothing else: the page's name alone was chosen."""
+    if not path.exists():
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict) or not {"certificate", "payload"} & set(found):
+        raise eh.SettingError(
+            f"{path} exists and is no certificate, and the certificate's data would be written over it. Nothing was "
+            "written. Expected another name for the page: --out FILE.html."
+        )
 
 
 def _require_free(path: Path, study: Path) -> None:

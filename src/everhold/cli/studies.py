@@ -9,6 +9,7 @@ import typer
 
 import everhold as eh
 from everhold.cli.app import console, guarded, say
+from everhold.results import moment_text
 
 __all__ = ["privacy_promise", "register"]
 
@@ -91,9 +92,19 @@ def create(
             "It contains the public rows, with all of these columns: everybody who may check the study sees them. Leave out "
             "what must not be published (--schema)."
         )
+    made = "" if schema is not None or prior is None else f"everhold schema {prior} --out schema.toml, then "
     say(
-        "Values outside a declared range or list count as its end, or as none: see how many there are with everhold examine."
+        "Values outside a declared range or list count as its end, or as none. To count them: "
+        f"{made}everhold examine {data} --schema {schema or 'schema.toml'}"
     )
+    if schema is None:
+        for name, column in holdout.schema.items():
+            if column.kind == "date" and column.high is not None:
+                ends = moment_text(column.high)
+                say(
+                    f"{name}: later dates than {ends} count as {ends}, the last one of the public rows. If the private rows "
+                    "are of a later time, declare the range in a schema (--schema)."
+                )
     if promise is None:
         say("It is plain: it protects against overfitting, not single people, and cannot be made private later (--epsilon).")
     else:

@@ -434,8 +434,8 @@ class Gate:
                     return self._total(holdout, act.done.result)
             if waits := self.study.waiting.count(checks.checked):
                 raise InvalidOutcomes(
-                    f"{counted(waits, 'candidate')} wait{'s' if waits == 1 else ''} for their generation. Check them first "
-                    "(decide), or make the gate without generations. Nothing was charged."
+                    f"{counted(waits, 'candidate')} wait{'s' if waits == 1 else ''} for a full generation. Check "
+                    f"{'it' if waits == 1 else 'them'} first: everhold gate decide, or gate.decide(). Nothing was charged."
                 )
             noise = None
             if self.rules.private:

@@ -115,7 +115,16 @@ def _rows(entry: LoggedQuestion | LoggedAct) -> list[dict[str, Any]]:
     }
     if not isinstance(entry, LoggedQuestion) or entry.finding is None or not entry.finding.cells:
         return [line]
+    measured = {(part.answer.low, part.answer.high): part.answer.surprise for part in entry.parts}
     return [
-        {**line, "cell": " × ".join(label), "value": value, "low": low, "high": high, "result": f"{value:.4g}"}
+        {
+            **line,
+            "cell": " × ".join(label),
+            "value": value,
+            "low": low,
+            "high": high,
+            "result": f"{value:.4g}",
+            "surprise": measured.get((low, high), surprise),
+        }
         for label, value, low, high in entry.finding.cells
     ]

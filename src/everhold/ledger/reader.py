@@ -241,7 +241,13 @@ class LoggedQuestion(JsonResult):
     @property
     def kind_text(self) -> str:
         """What its value is, in words."""
-        return next((part.answer.kind_text for part in self.parts if part.answer.surprise), self.parts[-1].answer.kind_text)
+        surprises = [part for part in self.parts if part.answer.surprise]
+        if 0 < len(surprises) < len(self.parts):
+            return (
+                f"{len(surprises):,} of {len(self.parts):,} parts surprises, measured on the private rows; the others "
+                "forecasts"
+            )
+        return (surprises or self.parts)[-1].answer.kind_text
 
     @property
     def place(self) -> str:

@@ -149,7 +149,8 @@ def verify(envelope: Any, public_key: Path | None = None) -> Verified:
         own = Ed25519PublicKey.from_public_bytes(bytes.fromhex(certificate["public_key"]))
     except (KeyError, TypeError, ValueError, binascii.Error):
         raise LedgerError(
-            "this is not a signed certificate. Expected the JSON that `everhold certificate --sign KEY` writes."
+            "this is not a signed certificate. Expected the JSON that `everhold certificate --sign KEY` writes. One that is "
+            "not signed is checked against the study: everhold audit STUDY --expect-head HEAD, with its head."
         ) from None
     key = own if public_key is None else _public(public_key)
     if _id_of(key) != named or _id_of(key) != _id_of(own):

@@ -146,6 +146,8 @@ class Finding(JsonResult):
     def __str__(self) -> str:
         many = "question" if len(self.parts) == 1 else "questions"
         kind = source_word(seen=self.seen, surprise=self.surprise, read=self.read)
+        if self.parts and not any(part.round for part in self.parts):
+            kind = "rehearsal: public rows alone"
         value = f"{self.value_text} in" if self.seen else f"{self.value_text};"
         return f"{self.what}: {value} {self.interval_text} ({len(self.parts)} {many}, {kind})"
 
@@ -217,6 +219,17 @@ class LabelledCells(JsonResult):
     def ends_text(cell: Answer | Finding) -> str:
         """The interval of a cell for people."""
         return cell.interval_text if isinstance(cell, Finding) else str(cell.interval)
+
+    @property
+    def source_note(self) -> str:
+        """Which cells were measured, where some were and others are forecasts; empty where all are of one kind."""
+        measured = sum(cell.surprise for cell in self.cells)
+        if not self.cells or not any(part.round for cell in self.cells for part in _answers_of(cell)):
+            return "a rehearsal: public rows alone" if self.cells else ""
+        if measured in (0, len(self.cells)):
+            return ""
+        what = "1 cell was a surprise" if measured == 1 else f"{measured:,} cells were surprises"
+        return f"{what}, measured on the private rows; the others are forecasts"
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -308,7 +321,7 @@ class Shares(LabelledCells):
         """The answers that it was made of."""
         by_round = {}
         for cell in self.cells:
-            for part in (cell,) if isinstance(cell, Answer) else cell.parts:
+            for part in _answers_of(cell):
                 by_round[part.round] = part
         return tuple(by_round.values())
 
@@ -336,16 +349,19 @@ class Shares(LabelledCells):
         for (first, second), cell in cells:
             rows.setdefault(first, {})[second] = f"<b>{_percent(cell)}</b><br><small>{cell.interval}</small>"
         lines = [[escape(first), *(line.get(second, "") for second in seconds)] for first, line in rows.items()]
-        return html_table([self.what, *seconds], lines, note)
+        return html_table([self.what, *seconds], lines, ". ".join(text for text in (note, self.source_note) if text))
 
     def __repr__(self) -> str:
         cells, note = self.notable()
-        rows = [(" × ".join(label), _percent(cell), str(cell.interval)) for label, cell in cells]
+        rows = [
+            (" × ".join(label), _percent(cell), f"{cell.interval}{', surprise' if cell.surprise else ''}")
+            for label, cell in cells
+        ]
         wide = max([len(self.what), *(len(row[0]) for row in rows)])
         share = max([5, *(len(row[1]) for row in rows)])
         lines = [f"{self.what:<{wide}} | {'share':>{share}} | interval"]
         lines += [f"{label:<{wide}} | {value:>{share}} | {interval}" for label, value, interval in rows]
-        return "\n".join([*lines, note] if note else lines)
+        return "\n".join([*lines, *(text for text in (note, self.source_note) if text)])
 
     def _repr_html_(self) -> str:
         if len(self.columns) == 2:
@@ -360,10 +376,15 @@ class Shares(LabelledCells):
             for label, cell in self.notable()[0]
         )
         head = f"<tr><th>{escape(self.what)}</th><th>share</th><th>interval</th><th></th></tr>"
-        return f"<table>{head}{rows}</table><p>{escape(self.notable()[1])}</p>"
+        notes = ". ".join(text for text in (self.notable()[1], self.source_note) if text)
+        return f"<table>{head}{rows}</table><p>{escape(notes)}</p>"
 
 
 Result = Answer | Finding | Shares
+
+
+def _answers_of(cell: Answer | Finding) -> tuple[Answer, ...]:
+    return (cell,) if isinstance(cell, Answer) else cell.parts
 
 
 def _parts(given: dict[str, Any]) -> tuple[Answer, ...]:

@@ -111,7 +111,7 @@ class GroupTable(LabelledCells):
         value = max([5, *(len(row[1]) for row in rows)])
         lines = [self.title, f"{head:<{wide}} | {'value':>{value}} | interval"]
         lines += [f"{label:<{wide}} | {text:>{value}} | {ends}" for label, text, ends in rows]
-        return "\n".join([*lines, _LEFT_OUT])
+        return "\n".join([*lines, *(text for text in (self.source_note, _LEFT_OUT) if text)])
 
     __str__ = __repr__
 
@@ -129,7 +129,8 @@ class GroupTable(LabelledCells):
         dated = any(isinstance(cell, Finding) and cell.unit == "date" for cell in self.cells)
         ends = [moment_text(end) if dated else f"{end:,.4g}" for end in (left, right)]
         table = html_table([*self.columns, "value", "interval", " to ".join(ends)], rows, self.title)
-        return f"{table}<small>{escape(_LEFT_OUT)}</small>"
+        notes = ". ".join(text for text in (self.source_note, _LEFT_OUT) if text)
+        return f"{table}<small>{escape(notes)}</small>"
 
     def plot(self, ax: Any = None) -> Any:
         """A forest plot: a line for each group, with its interval. Needs matplotlib (`everhold[plot]`)."""
