@@ -53,6 +53,11 @@ def price(
         _refuse_other_metrics(search_log, low)
     if looks is None or score is None:
         missing = "--looks" if looks is None else "--score"
+        if log is not None:
+            raise eh.SettingError(
+                f"{log} does not say which score was reported: no column tells what was kept. Expected {missing}, or "
+                "--status with the column that says it."
+            )
         raise eh.SettingError(f"{missing} is missing. Expected it, or --from with a log that says it.")
     worth = eh.price(
         rows=rows, looks=looks, kept=kept, score=score, confidence=confidence, low=low, high=high, digits=digits
