@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -14,6 +15,9 @@ from threadpoolctl import threadpool_limits
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+# A forked child must not collect what its parent's extensions made: their threads are not there, and it could crash.
+os.register_at_fork(after_in_child=gc.freeze)
 
 os.environ.pop("PYTEST_ADDOPTS", None)  # this run has read it; runs of pytest inside tests are not to
 LONGEST = ("test_kills", "test_ten_thousand_requests")

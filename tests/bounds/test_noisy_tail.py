@@ -16,10 +16,10 @@ from everhold.errors import SettingError
 
 CASES = [
     (k, n, deviation, nats)
-    for n in (50, 1_000, 100_000, 3_000_000)
+    for n in (50, 1_000, 3_000_000)
     for k in (0.0005 * n, 0.02 * n, 0.5 * n, 0.98 * n, n)
-    for deviation in (0.5, 8.0, 80.0)
-    for nats in (0.5, 6.0, 60.0)
+    for deviation in (0.5, 80.0)
+    for nats in (0.5, 60.0)
 ]
 
 
@@ -30,38 +30,39 @@ def exponent(rate, k, n, variance, p):
         return rate * k - n * mpmath.log(1 - p + p * mpmath.exp(rate)) - rate**2 * variance / 2
 
 
+def best(k, n, variance, p):
+    """The largest exponent, by another optimiser."""
+    found = minimize_scalar(
+        lambda log_rate: -float(exponent(exp(log_rate), k, n, variance, p)),
+        bounds=(-18.0, 6.4),
+        method="bounded",
+        options={"xatol": 1e-12},
+    )
+    return exponent(exp(found.x), k, n, variance, p)
+
+
 @pytest.mark.parametrize(("k", "n", "deviation", "nats"), CASES)
 def test_what_is_outside_is_refuted_and_hardly_more_is_inside(k, n, deviation, nats):
     """By the best exponent of another optimiser, to 60 digits: at the end it is C, up to a hair on the safe side."""
     low = noisy_low(k, n, deviation**2, nats)
     assert 0.0 <= low <= k / n
 
-    def best(p):
-        found = minimize_scalar(
-            lambda log_rate: -float(exponent(exp(log_rate), k, n, deviation**2, p)),
-            bounds=(-16.0, 6.4),
-            method="bounded",
-            options={"xatol": 1e-12},
-        )
-        return exponent(exp(found.x), k, n, deviation**2, p)
-
     if low > 1e-9:
-        assert best(low) >= nats
+        assert best(k, n, deviation**2, low) >= nats
     inside = low + 1e-4 * (k / n - low) + 1e-12
     if 0.0 < inside < 1.0:
-        assert best(inside) <= nats * (1.0 + 1e-6) + 1e-6
+        assert best(k, n, deviation**2, inside) <= nats * (1.0 + 1e-6) + 1e-6
 
 
 def test_the_exponent_is_rounded_down():
     rng = np.random.default_rng(3)
-    for _ in range(300):
+    for _ in range(60):
         n = int(10 ** rng.uniform(1, 7))
         p = float(rng.uniform(0.0, 1.0))
         k = n * (p + (1 - p) * float(rng.uniform(0.0, 1.0)))
         variance = float(10 ** rng.uniform(-2, 5))
-        found = _evidence(k, n, variance, p)
-        best = max(float(exponent(rate, k, n, variance, p)) for rate in np.geomspace(1e-6, 600.0, 4_000))
-        assert found <= best + 2e-3 * (1.0 + abs(best))  # the grid of rates is coarse
+        found, most = _evidence(k, n, variance, p), best(k, n, variance, p)
+        assert most - 1e-6 * (1.0 + abs(most)) <= found <= most + 1e-9 * (1.0 + abs(most))
 
 
 def test_with_hardly_any_noise_it_is_the_kl_interval():
