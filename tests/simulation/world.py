@@ -23,6 +23,7 @@ import everhold as eh
 from everhold.errors import EverholdError, GateUsedUp, HoldoutClosed, InvalidOutcomes, LedgerBusy
 from everhold.gate.gate import Gate
 from everhold.ledger.registry import HOME
+from everhold.ledger.safe_files import unlock
 from everhold.server.app import make_app
 from everhold.server.config import Config, StudyAt
 from everhold.server.middleware import RequestMiddleware
@@ -177,6 +178,8 @@ class World:
         self.note("power cut" if power else "kill", process)
         for one in self._processes if power else [process]:
             one.alive = False
+            for fd in one.files:  # the system ends its locks at once, also while the loop's own thread waits for one
+                unlock(fd)
         self._cut |= power
         server = self.server
         if server is not None and not server.process.alive:
